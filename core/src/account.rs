@@ -1,0 +1,307 @@
+//! All the limits of one key at the instant of one call.
+//!
+//! A take is charged to every limit or to none. Refusals change nothing, with
+//! one exception: where the stored state had to be moved (the clock stepped
+//! back, or the state was written under another limit), a refused take stores
+//! it as moved, since the wait it answers counts from there.
+
+use crate::decision::{Answer, Ask, Report, TooMuch, Wait};
+use crate::limit::Limit;
+use crate::slots::Slots;
+use crate::state::{self, Foreign, Stored};
+use crate::usage::{Unstored, Usage};
+
+/// One limit of the account.
+#[derive(Clone, Copy, Debug)]
+struct Line<'a> {
+    limit: Limit,
+    usage: Usage<'a>,
+    /// Bytes that its stored record takes; 0 if it had none.
+    stored_len: usize,
+}
+
+/// What a key holds, seen through the limits of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Account<'a> {
+    lines: Slots<Line<'a>>,
+    now_us: u64,
+    /// The stored state had to be moved to the clock or the limits of the call.
+    moved: bool,
+    /// Bytes stored for limits that the call no longer has.
+    dropped_len: usize,
+}
+
+impl<'a> Account<'a> {
+    /// Reads the bytes of a key (`None`: there is no key) for a call at
+    /// `now_us`, which is at most [`crate::MAX_INSTANT_US`]. Limits are matched to stored
+    /// ones by position; limits beyond the stored ones start unused, and
+    /// stored ones beyond the limits are dropped at the next write.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] if the bytes were not written by this module.
+    pub fn open(
+        stored: Option<&'a [u8]>,
+        limits: &Slots<Limit>,
+        now_us: u64,
+    ) -> Result<Account<'a>, Foreign> {
+        if stored.is_some_and(<[u8]>::is_empty) {
+            return Err(Foreign);
+        }
+        let mut rest = stored.unwrap_or_default();
+        let mut account = Account {
+            lines: Slots::new(),
+            now_us,
+            moved: false,
+            dropped_len: 0,
+        };
+        for limit in limits.iter() {
+            let before = rest.len();
+            let usage = if rest.is_empty() {
+                Usage::empty(limit, now_us)
+            } else {
+                let resumed = Usage::resume(&state::read(&mut rest)?, limit, now_us);
+                account.moved |= resumed.moved;
+                resumed.usage
+            };
+            let line = Line {
+                limit: *limit,
+                usage,
+                stored_len: before - rest.len(),
+            };
+            account.lines.push(line).map_err(|_| Foreign)?;
+        }
+        account.dropped_len = rest.len();
+        let mut records = account.lines.len();
+        while !rest.is_empty() {
+            let _: Stored = state::read(&mut rest)?;
+            records += 1;
+        }
+        if records > crate::MAX_LIMITS {
+            return Err(Foreign);
+        }
+        Ok(account)
+    }
+
+    /// Decides a take and charges what it admits.
+    ///
+    /// # Errors
+    ///
+    /// [`TooMuch`] if a FORCE would leave the range of a limit; nothing is charged.
+    pub fn take(&mut self, ask: Ask) -> Result<Report, TooMuch> {
+        match self.decide(ask) {
+            Verdict::Admit { taken } if taken > 0 => {
+                if ask.force {
+                    self.can_force(taken)?;
+                }
+                Ok(self.charge(taken))
+            }
+            Verdict::Refuse { cost } if cost > 0 => Ok(self.refuse(cost)),
+            _ => Ok(self.peek(ask)),
+        }
+    }
+
+    /// Answers what [`Account::take`] would have answered, and how things
+    /// stand. Nothing is to be stored.
+    pub fn peek(&self, ask: Ask) -> Report {
+        match self.decide(ask) {
+            Verdict::Admit { taken } => {
+                let hold_back = |line: &Line| line.usage.hold_back(&line.limit, self.now_us);
+                Report::new(true, taken, false, self.answers(hold_back))
+            }
+            Verdict::Refuse { cost } => {
+                let waits = self.answers(|line| self.wait(line, cost));
+                Report::new(false, 0, false, waits)
+            }
+        }
+    }
+
+    /// Whether every limit admits `cost` units.
+    pub fn admits(&self, cost: u64) -> bool {
+        self.lines
+            .iter()
+            .all(|line| self.wait(line, cost) == Wait::Now)
+    }
+
+    /// Refuses a take of `cost` units, with the wait for them.
+    pub fn refuse(&self, cost: u64) -> Report {
+        let mut report = Report::new(false, 0, false, self.answers(|line| self.wait(line, cost)));
+        // The wait counts from the state as it was moved, so that is stored.
+        report.store = self.moved && matches!(report.governing().wait, Wait::AfterUs(_));
+        report
+    }
+
+    /// Returns `cost` units to every limit.
+    pub fn give(&mut self, cost: u64) -> Report {
+        let store = cost > 0 && !self.is_unused();
+        if store {
+            let now_us = self.now_us;
+            for line in self.lines.iter_mut() {
+                line.usage.give(now_us, cost);
+            }
+        }
+        let answers = self.answers(|_| Wait::Now);
+        Report::new(true, 0, store, answers)
+    }
+
+    /// Charges `cost` units to every limit without asking them: they were
+    /// asked by [`Account::peek`], or it is a force that was found in range.
+    pub fn charge(&mut self, cost: u64) -> Report {
+        let now_us = self.now_us;
+        let mut answers = Slots::new();
+        for line in self.lines.iter_mut() {
+            let wait = line.usage.hold_back(&line.limit, now_us);
+            line.usage.charge(now_us, cost);
+            let pushed = answers.push(line.usage.answer(&line.limit, now_us, wait));
+            debug_assert!(pushed.is_ok());
+        }
+        Report::new(true, cost, true, answers)
+    }
+
+    /// Whether nothing is used of any limit: then the key may as well not exist.
+    pub fn is_unused(&self) -> bool {
+        self.lines.iter().all(|line| line.usage.is_unused())
+    }
+
+    /// The instant, in microseconds, from which the stored state says the same
+    /// as no key at all.
+    pub fn free_at_us(&self) -> u64 {
+        self.lines
+            .iter()
+            .map(|line| line.usage.reset_us(&line.limit, self.now_us))
+            .max()
+            .map_or(self.now_us, |reset_us| self.now_us + reset_us)
+    }
+
+    /// Bytes of the state to be stored.
+    pub fn stored_len(&self) -> usize {
+        self.lines
+            .iter()
+            .map(|line| stored_len(&line.usage.to_stored(&line.limit, self.now_us)))
+            .sum()
+    }
+
+    /// Whether every record keeps its place and its length, so that the stored
+    /// bytes can be changed where they are, by [`Account::patches`].
+    pub fn keeps_layout(&self) -> bool {
+        self.dropped_len == 0
+            && self.lines.iter().all(|line| {
+                line.stored_len == stored_len(&line.usage.to_stored(&line.limit, self.now_us))
+            })
+    }
+
+    /// The pieces, as (offset, bytes), that bring the stored bytes to this
+    /// state, if [`Account::keeps_layout`]. The stored bytes are not read
+    /// while the pieces are handed out.
+    pub fn patches(&self, mut patch: impl FnMut(usize, &[u8])) {
+        let mut offset = 0;
+        for line in self.lines.iter() {
+            match line.usage.to_stored(&line.limit, self.now_us) {
+                Unstored::Record(record) => patch(offset, &record.bytes()[..record.len()]),
+                Unstored::Log(log) => {
+                    let header = log.header_in_place(log_count(&line.limit));
+                    patch(offset, &state::log_header(&header, line.limit.period_us()));
+                    if let Some((slot, entry)) = log.edit_in_place() {
+                        let at = offset + state::log_entry_at(slot);
+                        patch(at, &state::log_entry(&entry));
+                    }
+                }
+            }
+            offset += line.stored_len;
+        }
+    }
+
+    /// Writes the whole state into `out`, which has [`Account::stored_len`]
+    /// bytes and is all zeros, as (offset, bytes) pieces.
+    pub fn pieces(&self, mut put: impl FnMut(usize, &[u8])) {
+        let mut offset = 0;
+        for line in self.lines.iter() {
+            let unstored = line.usage.to_stored(&line.limit, self.now_us);
+            match &unstored {
+                Unstored::Record(record) => put(offset, &record.bytes()[..record.len()]),
+                Unstored::Log(log) => {
+                    let (header, entries) = log.rebuilt(log_count(&line.limit));
+                    put(offset, &state::log_header(&header, line.limit.period_us()));
+                    for (slot, entry) in entries.enumerate() {
+                        let at = offset + state::log_entry_at(slot);
+                        put(at, &state::log_entry(&entry));
+                    }
+                }
+            }
+            offset += stored_len(&unstored);
+        }
+    }
+
+    /// What the limits say to an ask.
+    fn decide(&self, ask: Ask) -> Verdict {
+        if ask.cost == 0 {
+            return self.all_or_none(0);
+        }
+        if ask.force {
+            return Verdict::Admit { taken: ask.cost };
+        }
+        if !ask.at_most {
+            return self.all_or_none(ask.cost);
+        }
+        let remaining = |line: &Line| line.usage.remaining(&line.limit);
+        match self.lines.iter().map(remaining).min() {
+            // What "at most n" was refused is the first unit.
+            None | Some(0) => Verdict::Refuse { cost: 1 },
+            Some(room) => Verdict::Admit {
+                taken: ask.cost.min(room),
+            },
+        }
+    }
+
+    fn all_or_none(&self, cost: u64) -> Verdict {
+        if self.admits(cost) {
+            Verdict::Admit { taken: cost }
+        } else {
+            Verdict::Refuse { cost }
+        }
+    }
+
+    fn wait(&self, line: &Line, cost: u64) -> Wait {
+        line.usage.wait(&line.limit, self.now_us, cost)
+    }
+
+    /// Whether `cost` can be charged to every limit whatever they say.
+    fn can_force(&self, cost: u64) -> Result<(), TooMuch> {
+        self.lines
+            .iter()
+            .try_for_each(|line| line.usage.can_force(&line.limit, cost))
+    }
+
+    fn answers(&self, wait: impl Fn(&Line) -> Wait) -> Slots<Answer> {
+        let mut answers = Slots::new();
+        for line in self.lines.iter() {
+            let answer = line.usage.answer(&line.limit, self.now_us, wait(line));
+            let pushed = answers.push(answer);
+            debug_assert!(pushed.is_ok());
+        }
+        answers
+    }
+}
+
+/// What the limits say to an ask.
+#[derive(Clone, Copy)]
+enum Verdict {
+    /// So many units may be charged.
+    Admit { taken: u64 },
+    /// None may; the caller is told the wait for `cost`.
+    Refuse { cost: u64 },
+}
+
+fn stored_len(unstored: &Unstored) -> usize {
+    match unstored {
+        Unstored::Record(record) => record.len(),
+        Unstored::Log(log) => {
+            state::log_entry_at(usize::try_from(log.slots_to_store()).unwrap_or(0))
+        }
+    }
+}
+
+/// The count in a log's header; a log's count is at most 100,000.
+fn log_count(limit: &Limit) -> u32 {
+    u32::try_from(limit.count()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,467 @@
+//! The stored form: what the bytes of a key mean.
+//!
+//! A value is one to eight records, one a limit, in the order of the limits.
+//! Everything is little-endian. Byte 0 of a record is its tag, 0x90 to 0x9f,
+//! which no UTF-8 text starts with:
+//!
+//! ```text
+//! bit 7..4   1001       version 1 of this form
+//! bit 3      wide
+//! bit 2      0
+//! bit 1..0   0 bucket, 1 fixed window, 2 sliding window, 3 log
+//! ```
+//!
+//! Bytes 1 to 7 of a bucket or a window are its instant in microseconds since
+//! the epoch: of a bucket the last take, of a window its start. What follows
+//! depends on the record's width. A narrow record has 20 bytes, which with the
+//! server's string header fill a 24-byte block of its allocator; it is used
+//! whenever its fields fit and there is no debt:
+//!
+//! ```text
+//! narrow   bucket             windows
+//!  8..14   level, grains      8..11  current
+//!                            11..14  previous (0 in a fixed window)
+//! 14..17   count             14..17  count
+//! 17..20   period, coded     17..20  period, coded
+//! wide
+//!  8..24   level              8..16  current
+//!                            16..24  previous
+//! 24..32   count             24..32  count
+//! 32..40   period, us        32..40  period, us
+//! 40..48   debt capacity
+//! ```
+//!
+//! A coded period is its length in the largest unit that divides it, with the
+//! unit in the upper two bits of 24: 0 microseconds, 1 milliseconds, 2
+//! seconds, 3 minutes.
+//!
+//! `count` and `period` are those of the limit under which the state was
+//! written. The *debt capacity* is the capacity under which FORCE brought a
+//! bucket's usage above it, or all ones where there is no debt: it tells a
+//! debt, which stays, from a usage above the capacity because the burst was
+//! lowered since, which is clamped. (Windows and logs tell by their count.)
+//!
+//! A log:
+//!
+//! ```text
+//!  0..8    tag, and the period in microseconds in bytes 1 to 7
+//!  8..16   total: units logged so far, modulo 2^64
+//! 16..20   count of the limit that last wrote it
+//! 20..24   slots of the ring
+//! 24..28   head: the slot of the oldest entry
+//! 28..32   len: entries in use
+//! 32..     slots x 16 bytes: time in microseconds, units logged before
+//! ```
+//!
+//! Stored bytes are hostile: anyone may SET the key. Every field is checked
+//! for its range, and what does not pass is not ours.
+
+use crate::bucket::{grains, Rate};
+use crate::limit::{
+    MAX_LOG_COUNT, MAX_LOG_ENTRIES, MAX_PERIOD_US, MAX_UNITS, MAX_WINDOW_UNITS, MIN_PERIOD_US,
+};
+use crate::log::{Entry, Header, Log, ENTRY_LEN};
+use crate::time::{MAX_INSTANT_US, SECOND_US};
+
+/// The stored bytes were not written by this module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreign;
+
+impl std::fmt::Display for Foreign {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("not the state of a rate limit")
+    }
+}
+
+impl std::error::Error for Foreign {}
+
+const TAG: u8 = 0x90;
+const WIDE: u8 = 0x08;
+const BUCKET: u8 = 0;
+const FIXED: u8 = 1;
+const SLIDING: u8 = 2;
+const LOG: u8 = 3;
+
+const NARROW_LEN: usize = 20;
+const WIDE_BUCKET_LEN: usize = 48;
+const WIDE_WINDOW_LEN: usize = 40;
+const LOG_HEADER_LEN: usize = 32;
+
+/// The longest record that is not a log, and the longest piece of one that is
+/// written at once.
+pub const PIECE_LEN: usize = WIDE_BUCKET_LEN;
+
+const NO_DEBT: u64 = u64::MAX;
+
+/// Which of the two window algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WindowKind {
+    Fixed,
+    Sliding,
+}
+
+/// A record of a bucket or a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    Bucket {
+        at_us: u64,
+        level: u128,
+        rate: Rate,
+        debt: Option<u64>,
+    },
+    Window {
+        kind: WindowKind,
+        start_us: u64,
+        current: u64,
+        previous: u64,
+        count: u64,
+        period_us: u64,
+    },
+}
+
+/// One limit's state as it was stored.
+#[derive(Clone, Copy, Debug)]
+pub enum Stored<'a> {
+    Record(Record),
+    Log {
+        header: Header,
+        period_us: u64,
+        log: Log<'a>,
+    },
+}
+
+/// Whether a value of `len` bytes can be ours at all: what can be told
+/// without looking at it.
+pub fn is_possible_len(len: usize) -> bool {
+    len >= NARROW_LEN && len % 4 == 0
+}
+
+/// Takes the first record off `bytes`.
+///
+/// # Errors
+///
+/// [`Foreign`] if this module did not write it.
+pub fn read<'a>(bytes: &mut &'a [u8]) -> Result<Stored<'a>, Foreign> {
+    let tag = *bytes.first().ok_or(Foreign)?;
+    if tag == TAG | LOG {
+        return read_log(bytes).ok_or(Foreign);
+    }
+    let record = if tag & WIDE == 0 {
+        let (chunk, rest) = bytes.split_first_chunk().ok_or(Foreign)?;
+        *bytes = rest;
+        read_narrow(tag, chunk)
+    } else {
+        let len = if tag == TAG | WIDE | BUCKET {
+            WIDE_BUCKET_LEN
+        } else {
+            WIDE_WINDOW_LEN
+        };
+        let (chunk, rest) = bytes.split_at_checked(len).ok_or(Foreign)?;
+        *bytes = rest;
+        // A wide record that could be narrow was not written here.
+        read_wide(tag, chunk).filter(|record| !record.is_narrow())
+    };
+    record
+        .filter(Record::is_valid)
+        .map(Stored::Record)
+        .ok_or(Foreign)
+}
+
+fn read_narrow(tag: u8, bytes: &[u8; NARROW_LEN]) -> Option<Record> {
+    let at_us = u64_at(bytes, 0)? >> 8;
+    let (low, high) = (u64_at(bytes, 8)?, u64_at(bytes, 12)? >> 16);
+    let count = high & U24_MAX;
+    let period_us = decode_period(high >> 24);
+    match window_kind(tag ^ TAG) {
+        None if tag == TAG | BUCKET => Some(Record::Bucket {
+            at_us,
+            level: u128::from(low & 0xffff_ffff_ffff),
+            rate: Rate { count, period_us },
+            debt: None,
+        }),
+        Some(kind) => Some(Record::Window {
+            kind,
+            start_us: at_us,
+            current: low & U24_MAX,
+            previous: (low >> 24) & U24_MAX,
+            count,
+            period_us,
+        }),
+        None => None,
+    }
+}
+
+fn read_wide(tag: u8, bytes: &[u8]) -> Option<Record> {
+    let at_us = u64_at(bytes, 0)? >> 8;
+    let (first, second) = (u64_at(bytes, 8)?, u64_at(bytes, 16)?);
+    let (count, period_us) = (u64_at(bytes, 24)?, u64_at(bytes, 32)?);
+    match window_kind(tag ^ TAG ^ WIDE) {
+        None if tag == TAG | WIDE | BUCKET => Some(Record::Bucket {
+            at_us,
+            level: u128::from(first) | u128::from(second) << 64,
+            rate: Rate { count, period_us },
+            debt: Some(u64_at(bytes, 40)?).filter(|capacity| *capacity != NO_DEBT),
+        }),
+        Some(kind) => Some(Record::Window {
+            kind,
+            start_us: at_us,
+            current: first,
+            previous: second,
+            count,
+            period_us,
+        }),
+        None => None,
+    }
+}
+
+fn window_kind(kind: u8) -> Option<WindowKind> {
+    match kind {
+        FIXED => Some(WindowKind::Fixed),
+        SLIDING => Some(WindowKind::Sliding),
+        _ => None,
+    }
+}
+
+fn read_log<'a>(bytes: &mut &'a [u8]) -> Option<Stored<'a>> {
+    let period_us = u64_at(bytes, 0)? >> 8;
+    let header = Header {
+        total: u64_at(bytes, 8)?,
+        count: u32_at(bytes, 16)?,
+        slots: u32_at(bytes, 20)?,
+        head: u32_at(bytes, 24)?,
+        len: u32_at(bytes, 28)?,
+    };
+    let plausible = is_period(period_us)
+        && u64::from(header.count) <= MAX_LOG_COUNT
+        && u64::from(header.slots) <= 2 * MAX_LOG_ENTRIES
+        && header.len <= header.slots
+        && (header.head < header.slots || header.slots == 0);
+    if !plausible {
+        return None;
+    }
+    let ring_len = usize::try_from(header.slots).ok()? * ENTRY_LEN;
+    let (own, rest) = bytes.split_at_checked(LOG_HEADER_LEN + ring_len)?;
+    let log = Log::stored(&header, own.get(LOG_HEADER_LEN..)?);
+    if !log.is_plausible() {
+        return None;
+    }
+    *bytes = rest;
+    Some(Stored::Log {
+        header,
+        period_us,
+        log,
+    })
+}
+
+impl Record {
+    /// Whether every field is in the range that the arithmetic is made for.
+    fn is_valid(&self) -> bool {
+        match *self {
+            Record::Bucket {
+                at_us,
+                level,
+                rate,
+                debt,
+            } => {
+                let level_fits = match debt {
+                    None => level <= grains(MAX_UNITS),
+                    Some(capacity) => capacity <= MAX_UNITS && grains(capacity) < level,
+                };
+                at_us <= MAX_INSTANT_US
+                    && is_period(rate.period_us)
+                    && rate.count <= MAX_UNITS
+                    && level_fits
+                    && rate.drains(level)
+            }
+            Record::Window {
+                kind,
+                start_us,
+                current,
+                previous,
+                count,
+                period_us,
+            } => {
+                start_us <= MAX_INSTANT_US
+                    && is_period(period_us)
+                    && start_us % period_us == 0
+                    && count <= MAX_UNITS
+                    && current <= MAX_WINDOW_UNITS
+                    && previous <= MAX_WINDOW_UNITS
+                    && (kind == WindowKind::Sliding || previous == 0)
+            }
+        }
+    }
+
+    fn is_narrow(&self) -> bool {
+        match *self {
+            Record::Bucket {
+                level, rate, debt, ..
+            } => {
+                level >> 48 == 0
+                    && rate.count <= U24_MAX
+                    && debt.is_none()
+                    && encode_period(rate.period_us).is_some()
+            }
+            Record::Window {
+                current,
+                previous,
+                count,
+                period_us,
+                ..
+            } => (current | previous | count) <= U24_MAX && encode_period(period_us).is_some(),
+        }
+    }
+
+    /// Bytes of its stored form.
+    pub fn len(&self) -> usize {
+        match self {
+            _ if self.is_narrow() => NARROW_LEN,
+            Record::Bucket { .. } => WIDE_BUCKET_LEN,
+            Record::Window { .. } => WIDE_WINDOW_LEN,
+        }
+    }
+
+    /// Its stored form: the first [`Record::len`] bytes of the piece.
+    pub fn bytes(&self) -> [u8; PIECE_LEN] {
+        let (kind, at_us, level, rate, debt) = match *self {
+            Record::Bucket {
+                at_us,
+                level,
+                rate,
+                debt,
+            } => (BUCKET, at_us, Level::Grains(level), rate, debt),
+            Record::Window {
+                kind,
+                start_us,
+                current,
+                previous,
+                count,
+                period_us,
+            } => {
+                let kind = match kind {
+                    WindowKind::Fixed => FIXED,
+                    WindowKind::Sliding => SLIDING,
+                };
+                let rate = Rate { count, period_us };
+                (
+                    kind,
+                    start_us,
+                    Level::Counters(current, previous),
+                    rate,
+                    None,
+                )
+            }
+        };
+        let mut piece = Piece([0; PIECE_LEN]);
+        let narrow_period = encode_period(rate.period_us).filter(|_| self.is_narrow());
+        let width = if narrow_period.is_some() { 0 } else { WIDE };
+        piece.put(0, at_us << 8 | u64::from(TAG | width | kind));
+        match (narrow_period, level) {
+            (_, Level::Grains(level)) => piece.put128(8, level),
+            (Some(_), Level::Counters(current, previous)) => piece.put(8, previous << 24 | current),
+            (None, Level::Counters(current, previous)) => {
+                piece.put(8, current);
+                piece.put(16, previous);
+            }
+        }
+        match narrow_period {
+            Some(period) => piece.put(14, period << 24 | rate.count),
+            None => {
+                piece.put(24, rate.count);
+                piece.put(32, rate.period_us);
+                piece.put(40, debt.unwrap_or(NO_DEBT));
+            }
+        }
+        piece.0
+    }
+}
+
+/// The first field of a record: two families, one place.
+enum Level {
+    Grains(u128),
+    Counters(u64, u64),
+}
+
+/// A record being written, low fields first: the zeros above a short field
+/// are overwritten by the next one.
+struct Piece([u8; PIECE_LEN]);
+
+impl Piece {
+    fn put(&mut self, at: usize, word: u64) {
+        if let Some(place) = self.0.get_mut(at..at + 8) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+
+    fn put128(&mut self, at: usize, word: u128) {
+        if let Some(place) = self.0.get_mut(at..at + 16) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// The stored form of a log's header.
+pub fn log_header(header: &Header, period_us: u64) -> [u8; LOG_HEADER_LEN] {
+    let mut bytes = [0; LOG_HEADER_LEN];
+    let words = [period_us << 8 | u64::from(TAG | LOG), header.total];
+    let halves = [header.count, header.slots, header.head, header.len];
+    for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    for (place, half) in bytes[16..].chunks_exact_mut(4).zip(halves) {
+        place.copy_from_slice(&half.to_le_bytes());
+    }
+    bytes
+}
+
+/// The stored form of a log's entry.
+pub fn log_entry(entry: &Entry) -> [u8; ENTRY_LEN] {
+    (u128::from(entry.at_us) | u128::from(entry.before) << 64).to_le_bytes()
+}
+
+/// Where the entry in `slot` stands in a log's stored form.
+pub fn log_entry_at(slot: usize) -> usize {
+    LOG_HEADER_LEN + slot * ENTRY_LEN
+}
+
+fn is_period(period_us: u64) -> bool {
+    (MIN_PERIOD_US..=MAX_PERIOD_US).contains(&period_us)
+}
+
+/// The units of a coded period, in microseconds, shortest first.
+const PERIOD_UNITS_US: [u64; 4] = [1, 1_000, SECOND_US, 60 * SECOND_US];
+const PERIOD_VALUE_BITS: u32 = 22;
+const U24_MAX: u64 = 0xff_ffff;
+
+/// A period in 24 bits, if it has so short a form.
+fn encode_period(period_us: u64) -> Option<u64> {
+    let [us, ms, s, min] = PERIOD_UNITS_US;
+    [(3, min), (2, s), (1, ms), (0, us)]
+        .into_iter()
+        .find(|(_, unit_us)| period_us % unit_us == 0)
+        .map(|(unit, unit_us)| (unit, period_us / unit_us))
+        .filter(|(_, value)| value >> PERIOD_VALUE_BITS == 0)
+        .map(|(unit, value)| unit << PERIOD_VALUE_BITS | value)
+}
+
+fn decode_period(code: u64) -> u64 {
+    let value = code & ((1 << PERIOD_VALUE_BITS) - 1);
+    let [us, ms, s, min] = PERIOD_UNITS_US;
+    value
+        * match code >> PERIOD_VALUE_BITS {
+            0 => us,
+            1 => ms,
+            2 => s,
+            _ => min,
+        }
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    let chunk = bytes.get(at..)?.first_chunk()?;
+    Some(u64::from_le_bytes(*chunk))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let chunk = bytes.get(at..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*chunk))
+}

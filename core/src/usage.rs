@@ -1,0 +1,303 @@
+//! One limit's usage at the instant of a call, whatever was stored before.
+//!
+//! A call brings its limit with it, and the stored state may have been written
+//! under another one. Usage is carried over in units:
+//!
+//! - the same rate or period: the state goes on as it is, and usage above the
+//!   capacity is clamped if the capacity changed;
+//! - another rate, period or family: the units used at this instant, clamped to
+//!   the new capacity, are held as if they had been taken now. A window or a
+//!   log counts a part of a unit as a whole one.
+
+use crate::bucket::{grains, units_up, Bucket, Rate};
+use crate::decision::{Answer, TooMuch, Wait};
+use crate::limit::{Algorithm, Limit};
+use crate::log::Log;
+use crate::state::{Record, Stored, WindowKind};
+use crate::time::window_start_us;
+use crate::window::{self, Fixed, Sliding};
+
+/// What is held against one limit.
+#[derive(Clone, Copy, Debug)]
+pub enum Usage<'a> {
+    Bucket(Bucket),
+    Fixed(Fixed),
+    Sliding(Sliding),
+    Log(Log<'a>),
+}
+
+/// A usage, and whether it had to be moved to the limit or the clock of the
+/// call: then the stored state says something else.
+#[derive(Clone, Copy, Debug)]
+pub struct Resumed<'a> {
+    pub usage: Usage<'a>,
+    pub moved: bool,
+}
+
+impl<'a> Usage<'a> {
+    /// Nothing used.
+    pub fn empty(limit: &Limit, now_us: u64) -> Usage<'a> {
+        Usage::holding(0, limit, now_us)
+    }
+
+    /// `level` grains, taken now.
+    fn holding(level: u128, limit: &Limit, now_us: u64) -> Usage<'a> {
+        let units = units_up(level);
+        match limit.algorithm() {
+            Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket => {
+                Usage::Bucket(Bucket::holding(level, now_us))
+            }
+            Algorithm::FixedWindow => Usage::Fixed(Fixed::holding(units)),
+            Algorithm::SlidingWindow => {
+                Usage::Sliding(Sliding::holding(units, limit.period_us(), now_us))
+            }
+            Algorithm::SlidingLog => Usage::Log(Log::holding(units, now_us)),
+        }
+    }
+
+    /// What was stored, as it stands now under `limit`.
+    pub fn resume(stored: &Stored<'a>, limit: &Limit, now_us: u64) -> Resumed<'a> {
+        let held = Held::now(stored, now_us);
+        if !held.counts_like(limit) {
+            let level = held.usage.level().min(grains(limit.capacity()));
+            return Resumed {
+                usage: Usage::holding(level, limit, now_us),
+                moved: level > 0,
+            };
+        }
+        let mut usage = held.usage;
+        let may_exceed = held.capacity == Some(limit.capacity());
+        let clamped = !may_exceed && usage.clamp(limit, now_us);
+        Resumed {
+            usage,
+            moved: clamped || held.stepped_back,
+        }
+    }
+
+    /// Brings usage down to the capacity; returns whether it was above.
+    fn clamp(&mut self, limit: &Limit, now_us: u64) -> bool {
+        let capacity = grains(limit.capacity());
+        let level = self.level();
+        if level <= capacity {
+            return false;
+        }
+        match self {
+            Usage::Bucket(bucket) => *bucket = Bucket::holding(capacity, now_us),
+            _ => self.give(now_us, units_up(level - capacity)),
+        }
+        true
+    }
+
+    /// Used now, in grains.
+    fn level(&self) -> u128 {
+        match self {
+            Usage::Bucket(bucket) => bucket.used(),
+            Usage::Fixed(window) => grains(window.used()),
+            Usage::Sliding(window) => grains(window.used()),
+            Usage::Log(log) => grains(log.used()),
+        }
+    }
+
+    /// Whether nothing is used: the same as never touched.
+    pub fn is_unused(&self) -> bool {
+        self.level() == 0
+    }
+
+    /// Units that can still be taken now.
+    pub fn remaining(&self, limit: &Limit) -> u64 {
+        let used = match self {
+            Usage::Bucket(bucket) => return bucket.remaining(limit),
+            Usage::Fixed(window) => window.used(),
+            Usage::Sliding(window) => window.used(),
+            Usage::Log(log) => log.used(),
+        };
+        limit.capacity().saturating_sub(used)
+    }
+
+    /// When `cost` is admitted.
+    pub fn wait(&self, limit: &Limit, now_us: u64, cost: u64) -> Wait {
+        if cost > limit.capacity() || limit.capacity() == 0 {
+            return Wait::Never;
+        }
+        match self {
+            Usage::Bucket(bucket) => bucket.wait(limit, now_us, cost),
+            Usage::Fixed(window) => window.wait(limit, now_us, cost),
+            Usage::Sliding(window) => window.wait(limit, cost),
+            Usage::Log(log) => log.wait(limit, now_us, cost),
+        }
+    }
+
+    /// Microseconds until nothing is held any more.
+    pub fn reset_us(&self, limit: &Limit, now_us: u64) -> u64 {
+        match self {
+            Usage::Bucket(bucket) => bucket.reset_us(limit, now_us),
+            Usage::Fixed(window) => window.reset_us(limit, now_us),
+            Usage::Sliding(window) => window.reset_us(),
+            Usage::Log(log) => log.reset_us(limit, now_us),
+        }
+    }
+
+    /// The wait that an admitted call is told: a LEAKYBUCKET's is the time
+    /// until everything ahead has drained.
+    pub fn hold_back(&self, limit: &Limit, now_us: u64) -> Wait {
+        if limit.algorithm() != Algorithm::LeakyBucket {
+            return Wait::Now;
+        }
+        match self.reset_us(limit, now_us) {
+            0 => Wait::Now,
+            wait_us => Wait::AfterUs(wait_us),
+        }
+    }
+
+    /// How it stands, with the wait that the call is told.
+    pub fn answer(&self, limit: &Limit, now_us: u64, wait: Wait) -> Answer {
+        Answer {
+            remaining: self.remaining(limit),
+            wait,
+            reset_us: self.reset_us(limit, now_us),
+            limit: limit.capacity(),
+        }
+    }
+
+    /// Whether `cost` can be charged whatever the limit says.
+    pub fn can_force(&self, limit: &Limit, cost: u64) -> Result<(), TooMuch> {
+        match self {
+            Usage::Bucket(bucket) => bucket.can_force(limit, cost),
+            Usage::Fixed(window) => window::can_force(window.used(), cost),
+            Usage::Sliding(window) => window::can_force(window.current(), cost),
+            Usage::Log(log) => log.can_force(cost),
+        }
+    }
+
+    /// Charges `cost` units now: an admitted cost, or one that can be forced.
+    pub fn charge(&mut self, now_us: u64, cost: u64) {
+        match self {
+            Usage::Bucket(bucket) => bucket.charge(now_us, cost),
+            Usage::Fixed(window) => window.charge(cost),
+            Usage::Sliding(window) => window.charge(cost),
+            Usage::Log(log) => log.push(now_us, cost),
+        }
+    }
+
+    /// Returns `cost` units; usage never falls below 0.
+    pub fn give(&mut self, now_us: u64, cost: u64) {
+        match self {
+            Usage::Bucket(bucket) => bucket.give(now_us, cost),
+            Usage::Fixed(window) => window.give(cost),
+            Usage::Sliding(window) => window.give(cost),
+            Usage::Log(log) => log.give(cost),
+        }
+    }
+
+    /// What is to be stored.
+    pub fn to_stored(&self, limit: &Limit, now_us: u64) -> Unstored<'_, 'a> {
+        let start_us = window_start_us(now_us, limit.period_us());
+        let window = |kind, current, previous| {
+            Unstored::Record(Record::Window {
+                kind,
+                start_us,
+                current,
+                previous,
+                count: limit.count(),
+                period_us: limit.period_us(),
+            })
+        };
+        match self {
+            Usage::Bucket(bucket) => Unstored::Record(Record::Bucket {
+                at_us: bucket.at_us(),
+                level: bucket.level(),
+                rate: Rate::of(limit),
+                debt: (bucket.level() > grains(limit.capacity())).then_some(limit.capacity()),
+            }),
+            Usage::Fixed(fixed) => window(WindowKind::Fixed, fixed.used(), 0),
+            Usage::Sliding(sliding) => {
+                window(WindowKind::Sliding, sliding.current(), sliding.previous())
+            }
+            Usage::Log(log) => Unstored::Log(log),
+        }
+    }
+}
+
+/// A usage on its way to the stored form.
+pub enum Unstored<'u, 'a> {
+    Record(Record),
+    Log(&'u Log<'a>),
+}
+
+/// A stored state at the instant of a call, still under the limit it was
+/// written for.
+struct Held<'a> {
+    usage: Usage<'a>,
+    /// The rate of a bucket; of the others only the period matters.
+    rate: Rate,
+    /// The capacity that usage may be above, because FORCE brought it there.
+    capacity: Option<u64>,
+    /// The state spoke of the future, and was taken as now.
+    stepped_back: bool,
+}
+
+impl<'a> Held<'a> {
+    fn now(stored: &Stored<'a>, now_us: u64) -> Held<'a> {
+        match *stored {
+            Stored::Record(Record::Bucket {
+                at_us,
+                level,
+                rate,
+                debt,
+            }) => Held {
+                usage: Usage::Bucket(Bucket::drained(at_us, level, rate, now_us)),
+                rate,
+                capacity: debt,
+                stepped_back: at_us > now_us && level > 0,
+            },
+            Stored::Record(Record::Window {
+                kind,
+                start_us,
+                current,
+                previous,
+                count,
+                period_us,
+            }) => Held {
+                usage: match kind {
+                    WindowKind::Fixed => {
+                        Usage::Fixed(Fixed::rolled(start_us, current, period_us, now_us))
+                    }
+                    WindowKind::Sliding => Usage::Sliding(Sliding::rolled(
+                        start_us, current, previous, period_us, now_us,
+                    )),
+                },
+                rate: Rate { count, period_us },
+                capacity: Some(count),
+                stepped_back: start_us > now_us && (current | previous) > 0,
+            },
+            Stored::Log {
+                header,
+                period_us,
+                mut log,
+            } => {
+                log.expire(period_us, now_us);
+                let stepped_back = log.pull_back(now_us);
+                let count = u64::from(header.count);
+                Held {
+                    usage: Usage::Log(log),
+                    rate: Rate { count, period_us },
+                    capacity: Some(count),
+                    stepped_back,
+                }
+            }
+        }
+    }
+
+    /// Whether a call's limit goes on counting in this very state: the same
+    /// family and period, and of a bucket the same rate.
+    fn counts_like(&self, limit: &Limit) -> bool {
+        let same_count = self.rate.count == limit.count();
+        let family = match self.usage {
+            Usage::Bucket(_) => limit.algorithm().is_bucket() && same_count,
+            Usage::Fixed(_) => limit.algorithm() == Algorithm::FixedWindow,
+            Usage::Sliding(_) => limit.algorithm() == Algorithm::SlidingWindow,
+            Usage::Log(_) => limit.algorithm() == Algorithm::SlidingLog,
+        };
+        family && self.rate.period_us == limit.period_us()
+    }
+}
