@@ -2,6 +2,7 @@
 //! positions and the words of `COMMAND DOCS`, from which redis-cli makes its
 //! hints.
 
+use crate::server::int;
 use redis_module::raw;
 use std::ffi::CStr;
 use std::os::raw::{c_char, c_int};
@@ -274,10 +275,10 @@ fn list(
             built.token = arg.token.map_or(std::ptr::null::<c_char>(), CStr::as_ptr);
             built.key_spec_index = -1;
             if arg.optional {
-                built.flags |= raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
+                built.flags |= int(raw::REDISMODULE_CMD_ARG_OPTIONAL);
             }
             if arg.multiple {
-                built.flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
+                built.flags |= int(raw::REDISMODULE_CMD_ARG_MULTIPLE);
             }
             built.type_ = match arg.kind {
                 Kind::Key => {

@@ -7,7 +7,7 @@
 use crate::args::Word;
 use crate::fault::Fault;
 use crate::propagate::{self, Change};
-use crate::server::api;
+use crate::server::{api, int};
 use redis_module::raw;
 use rl_core::Account;
 use std::cell::Cell;
@@ -31,10 +31,10 @@ const SLACK_MS: i64 = 1_000;
 const ROUNDING_MS: i64 = 2;
 
 const NO_EXPIRE: i64 = raw::REDISMODULE_NO_EXPIRE as i64;
-const MODE_READ: c_int = raw::REDISMODULE_READ as c_int;
-const MODE_WRITE: c_int = raw::REDISMODULE_WRITE as c_int;
+const MODE_READ: c_int = int(raw::REDISMODULE_READ);
+const MODE_WRITE: c_int = int(raw::REDISMODULE_WRITE);
 /// Leaves the key's idle time as it is; servers that don't know it ignore it.
-const MODE_NO_TOUCH: c_int = raw::REDISMODULE_OPEN_KEY_NOTOUCH as c_int;
+const MODE_NO_TOUCH: c_int = int(raw::REDISMODULE_OPEN_KEY_NOTOUCH);
 
 impl Key {
     /// Opens a key for a command that may write it.
@@ -67,10 +67,10 @@ impl Key {
     pub fn bytes(&self) -> Result<Option<&[u8]>, Fault> {
         // SAFETY: the handle is open.
         let key_type = unsafe { api!(RedisModule_KeyType(self.handle)) };
-        if key_type == raw::REDISMODULE_KEYTYPE_EMPTY as c_int {
+        if key_type == raw::KeyType::Empty as c_int {
             return Ok(None);
         }
-        if key_type != raw::REDISMODULE_KEYTYPE_STRING as c_int {
+        if key_type != raw::KeyType::String as c_int {
             return Err(Fault::WrongType);
         }
         // Reading a value directly gives it an encoding of its own, so what

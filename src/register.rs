@@ -4,7 +4,7 @@
 use crate::args::{self, Word};
 use crate::commands::Callback;
 use crate::docs::{self, Docs, Keys};
-use crate::server::{self, api, STATUS_ERR, STATUS_OK};
+use crate::server::{self, api, int, STATUS_ERR, STATUS_OK};
 use redis_module::raw;
 use std::ffi::{CStr, CString};
 use std::os::raw::c_int;
@@ -54,12 +54,7 @@ pub unsafe fn load(
 ) -> c_int {
     // SAFETY: ctx is the server's. Nothing may allocate before this call.
     let status = unsafe {
-        raw::Export_RedisModule_Init(
-            ctx,
-            c"rl".as_ptr(),
-            VERSION,
-            raw::REDISMODULE_APIVER_1 as c_int,
-        )
+        raw::Export_RedisModule_Init(ctx, c"rl".as_ptr(), VERSION, int(raw::REDISMODULE_APIVER_1))
     };
     if status != STATUS_OK {
         return STATUS_ERR;
@@ -102,9 +97,9 @@ const VALKEY_HANDLES_SLOT_MIGRATION: c_int = 1 << 5;
 
 fn set_options(ctx: *mut raw::RedisModuleCtx) {
     // Watchers are told of changes, not of keys opened to be changed.
-    let mut options = (raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+    let mut options = int(raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
-        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD) as c_int;
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD);
     if server::is_valkey() {
         options |= VALKEY_HANDLES_SLOT_MIGRATION;
     }

@@ -81,6 +81,13 @@ pub fn is_valkey() -> bool {
     found == STATUS_OK
 }
 
+/// A constant of the API's header as the C int that its functions take.
+#[allow(clippy::cast_possible_wrap)] // Checked on the line before.
+pub const fn int(constant: u32) -> c_int {
+    assert!(constant >> 31 == 0);
+    constant as c_int
+}
+
 pub const STATUS_OK: c_int = 0;
 pub const STATUS_ERR: c_int = 1;
 

@@ -177,7 +177,7 @@ impl<'a> Account<'a> {
     pub fn stored_len(&self) -> usize {
         self.lines
             .iter()
-            .map(|line| stored_len(&line.usage.to_stored(&line.limit, self.now_us)))
+            .map(|line| stored_len(&line.usage.for_storage(&line.limit, self.now_us)))
             .sum()
     }
 
@@ -186,7 +186,7 @@ impl<'a> Account<'a> {
     pub fn keeps_layout(&self) -> bool {
         self.dropped_len == 0
             && self.lines.iter().all(|line| {
-                line.stored_len == stored_len(&line.usage.to_stored(&line.limit, self.now_us))
+                line.stored_len == stored_len(&line.usage.for_storage(&line.limit, self.now_us))
             })
     }
 
@@ -196,7 +196,7 @@ impl<'a> Account<'a> {
     pub fn patches(&self, mut patch: impl FnMut(usize, &[u8])) {
         let mut offset = 0;
         for line in self.lines.iter() {
-            match line.usage.to_stored(&line.limit, self.now_us) {
+            match line.usage.for_storage(&line.limit, self.now_us) {
                 Unstored::Record(record) => patch(offset, &record.bytes()[..record.len()]),
                 Unstored::Log(log) => {
                     let header = log.header_in_place(log_count(&line.limit));
@@ -216,7 +216,7 @@ impl<'a> Account<'a> {
     pub fn pieces(&self, mut put: impl FnMut(usize, &[u8])) {
         let mut offset = 0;
         for line in self.lines.iter() {
-            let unstored = line.usage.to_stored(&line.limit, self.now_us);
+            let unstored = line.usage.for_storage(&line.limit, self.now_us);
             match &unstored {
                 Unstored::Record(record) => put(offset, &record.bytes()[..record.len()]),
                 Unstored::Log(log) => {

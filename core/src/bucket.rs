@@ -92,6 +92,8 @@ impl Rate {
             return 0;
         }
         let speed = grains(self.count);
+        // Written out, since div_ceil would divide these wide numbers twice.
+        #[allow(clippy::manual_div_ceil)]
         let time_us = (level * u128::from(self.period_us) + (speed - 1)) / speed;
         u64::try_from(time_us).unwrap_or(MAX_DRAIN_US)
     }

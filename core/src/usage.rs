@@ -190,7 +190,7 @@ impl<'a> Usage<'a> {
     }
 
     /// What is to be stored.
-    pub fn to_stored(&self, limit: &Limit, now_us: u64) -> Unstored<'_, 'a> {
+    pub fn for_storage(&self, limit: &Limit, now_us: u64) -> Unstored<'_, 'a> {
         let start_us = window_start_us(now_us, limit.period_us());
         let window = |kind, current, previous| {
             Unstored::Record(Record::Window {
