@@ -3,6 +3,7 @@
 use crate::fault::{Fault, INTERNAL};
 use crate::reply;
 use crate::server::STATUS_OK;
+use crate::stats;
 use redis_module::raw;
 use std::os::raw::c_int;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -13,7 +14,12 @@ pub fn guarded(ctx: *mut raw::RedisModuleCtx, body: impl FnOnce() -> Result<(), 
     // but the value of the key, and that is written last.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => STATUS_OK,
-        Ok(Err(fault)) => reply::fault(ctx, &fault),
+        Ok(Err(fault)) => {
+            if matches!(fault, Fault::WrongType) {
+                stats::count_state_error();
+            }
+            reply::fault(ctx, &fault)
+        }
         Err(_) => reply::fault(ctx, &Fault::from(INTERNAL)),
     }
 }

@@ -13,12 +13,19 @@ use rl_core::Account;
 use std::cell::Cell;
 use std::os::raw::c_int;
 
+/// What a command may do to its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Change,
+}
+
 /// A key opened for one command; closed when dropped.
 pub struct Key {
     ctx: *mut raw::RedisModuleCtx,
     name: Word,
     handle: *mut raw::RedisModuleKey,
-    writable: bool,
+    access: Access,
     /// Where the value lies, once it was read.
     value: Cell<Option<(*mut u8, usize)>>,
 }
@@ -37,17 +44,12 @@ const MODE_WRITE: c_int = int(raw::REDISMODULE_WRITE);
 const MODE_NO_TOUCH: c_int = int(raw::REDISMODULE_OPEN_KEY_NOTOUCH);
 
 impl Key {
-    /// Opens a key for a command that may write it.
-    pub fn writable(ctx: *mut raw::RedisModuleCtx, name: Word) -> Key {
-        Key::open(ctx, name, MODE_READ | MODE_WRITE)
-    }
-
-    /// Opens a key for a command that never writes it.
-    pub fn readable(ctx: *mut raw::RedisModuleCtx, name: Word) -> Key {
-        Key::open(ctx, name, MODE_READ | MODE_NO_TOUCH)
-    }
-
-    fn open(ctx: *mut raw::RedisModuleCtx, name: Word, mode: c_int) -> Key {
+    /// Opens a key.
+    pub fn open(ctx: *mut raw::RedisModuleCtx, name: Word, access: Access) -> Key {
+        let mode = match access {
+            Access::Read => MODE_READ | MODE_NO_TOUCH,
+            Access::Change => MODE_READ | MODE_WRITE,
+        };
         // SAFETY: ctx and name are those of the running command. A missing key
         // opened to be read gives a null handle, which every call here takes.
         let handle = unsafe { api!(RedisModule_OpenKey(ctx, name, mode)) };
@@ -55,7 +57,7 @@ impl Key {
             ctx,
             name,
             handle: handle.cast(),
-            writable: mode & MODE_WRITE != 0,
+            access,
             value: Cell::new(None),
         }
     }
@@ -173,10 +175,9 @@ impl Key {
 
     /// Where the value lies.
     fn direct(&self) -> (*mut u8, usize) {
-        let mode = if self.writable {
-            MODE_READ | MODE_WRITE
-        } else {
-            MODE_READ
+        let mode = match self.access {
+            Access::Read => MODE_READ,
+            Access::Change => MODE_READ | MODE_WRITE,
         };
         let mut len = 0;
         // SAFETY: the handle is open in this mode and holds a string.

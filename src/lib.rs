@@ -7,10 +7,13 @@
 //!   args      words -> a request, or the fault with them
 //!   key       the stored state on a key: read, changed, expired
 //!   propagate what reaches replicas and the AOF
+//!   followers whether there are any
 //!   clock     the one place that reads time
 //!   reply     units and rounding of replies
 //!   fault     the error texts
 //!   guard     no panic reaches the server
+//!   stats     the section of INFO
+//!   events    keyspace events
 //! docs        arity, key positions, COMMAND DOCS
 //! server      the functions of the module API
 //! ```
@@ -21,13 +24,16 @@ mod args;
 mod clock;
 mod commands;
 mod docs;
+mod events;
 mod fault;
+mod followers;
 mod guard;
 mod key;
 mod propagate;
 mod register;
 mod reply;
 mod server;
+mod stats;
 
 use docs::Keys;
 use redis_module::alloc::RedisAlloc;

@@ -4,7 +4,9 @@
 use crate::args::{self, Word};
 use crate::commands::Callback;
 use crate::docs::{self, Docs, Keys};
+use crate::followers;
 use crate::server::{self, api, int, STATUS_ERR, STATUS_OK};
+use crate::stats;
 use redis_module::raw;
 use std::ffi::{CStr, CString};
 use std::os::raw::c_int;
@@ -88,7 +90,11 @@ fn start(ctx: *mut raw::RedisModuleCtx, words: &[Word], commands: &[Entry]) -> R
     set_options(ctx);
     commands
         .iter()
-        .try_for_each(|command| register(ctx, command))
+        .try_for_each(|command| register(ctx, command))?;
+    // SAFETY: ctx is the server's, and the function lives as long as the module.
+    unsafe { api!(RedisModule_RegisterInfoFunc(ctx, Some(stats::info))) };
+    followers::watch(ctx);
+    Ok(())
 }
 
 /// Bit 5 of Valkey's module options: slots with our keys may be migrated

@@ -4,7 +4,7 @@
 use crate::fault::Fault;
 use crate::server::api;
 use redis_module::raw;
-use rl_core::{Answer, Slots, Wait};
+use rl_core::{Answer, Wait};
 use std::ffi::CString;
 use std::os::raw::c_int;
 
@@ -29,14 +29,6 @@ pub fn verdict<'a>(
             numbers(ctx, answer);
         }
     }
-}
-
-/// The answers of one key for DETAIL, if it was asked for.
-pub fn detail(
-    wanted: bool,
-    answers: &Slots<Answer>,
-) -> Option<(usize, impl Iterator<Item = &Answer>)> {
-    wanted.then(|| (answers.len(), answers.iter()))
 }
 
 fn numbers(ctx: *mut raw::RedisModuleCtx, answer: &Answer) {

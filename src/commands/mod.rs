@@ -1,4 +1,5 @@
-//! One file a command: parse, open, decide, store, reply.
+//! One file a command. Those on one key share their course: parse, open,
+//! decide, store, tell, reply.
 
 mod give;
 mod mtake;
@@ -12,22 +13,26 @@ pub use peek::peek;
 pub use take::take;
 pub use throttle::throttle;
 
-use crate::args::{Args, Word};
+use crate::args::{Args, Options, Request, Word};
+use crate::clock;
+use crate::events;
 use crate::fault::Fault;
 use crate::guard::guarded;
+use crate::key::{Access, Key};
+use crate::reply;
+use crate::stats::{self, Deed};
 use redis_module::raw;
-use rl_core::Report;
+use rl_core::{Account, Ask, Limit, Report, Slots};
 use std::os::raw::c_int;
 
 /// What the server calls for a command.
-pub type Callback = unsafe extern "C" fn(
-    *mut raw::RedisModuleCtx,
-    *mut *mut raw::RedisModuleString,
-    c_int,
-) -> c_int;
+pub type Callback = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut Word, c_int) -> c_int;
 
 /// A command as it is written here.
 pub type Command = fn(*mut raw::RedisModuleCtx, Args) -> Result<(), Fault>;
+
+/// What was done, and what the account says to it.
+type Decided = Result<(Deed, Report), Fault>;
 
 /// Runs a command on the arguments as the server hands them over.
 ///
@@ -46,11 +51,66 @@ pub unsafe fn run(
     guarded(ctx, || command(ctx, Args::new(words)))
 }
 
-/// The first number of a reply: of ATMOST the units, else yes or no.
-fn allowed(at_most: bool, report: &Report) -> u64 {
-    if at_most {
+/// The course of RL.TAKE, RL.PEEK and RL.GIVE: `key limit [limit ...]
+/// [options]`, and the reply of five integers.
+fn answer(
+    ctx: *mut raw::RedisModuleCtx,
+    mut args: Args,
+    options: Options,
+    access: Access,
+    decide: fn(&mut Account, Ask) -> Decided,
+) -> Result<(), Fault> {
+    if args.left() < 3 {
+        return Err(Fault::Arity);
+    }
+    let name = args.key()?;
+    let request = Request::<Slots<_>>::parse(&mut args, options)?;
+    let ask = request.ask;
+    let report = settle(ctx, name, access, &request.limits, |account| {
+        decide(account, ask)
+    })?;
+    let allowed = if ask.at_most {
         report.taken
     } else {
         u64::from(report.admitted)
+    };
+    let detail = request
+        .detail
+        .then(|| (report.answers.len(), report.answers.iter()));
+    reply::verdict(ctx, allowed, &report.governing(), detail);
+    Ok(())
+}
+
+/// Opens the key, decides, stores what changed and tells of it.
+fn settle(
+    ctx: *mut raw::RedisModuleCtx,
+    name: Word,
+    access: Access,
+    limits: &Slots<Limit>,
+    decide: impl FnOnce(&mut Account) -> Decided,
+) -> Result<Report, Fault> {
+    let now_us = clock::now_us();
+    let key = Key::open(ctx, name, access);
+    let mut account = Account::open(key.bytes()?, limits, now_us)?;
+    let (deed, report) = decide(&mut account)?;
+    if report.store {
+        key.store(&account, now_us);
+    }
+    stats::count(deed, limits.iter());
+    events::tell(ctx, name, deed);
+    Ok(report)
+}
+
+/// What a take turned out to be.
+fn deed_of_take(ask: Ask, report: &Report) -> Deed {
+    match (report.admitted, ask.cost) {
+        (_, 0) => Deed::Peeked { units: 0 },
+        (false, units) => Deed::Refused { units },
+        (true, _) if ask.force => Deed::Forced {
+            units: report.taken,
+        },
+        (true, _) => Deed::Admitted {
+            units: report.taken,
+        },
     }
 }

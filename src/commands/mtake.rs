@@ -2,10 +2,12 @@
 
 use crate::args::{self, Args, Options, Request, Word};
 use crate::clock;
+use crate::events;
 use crate::fault::{self, Fault};
-use crate::key::Key;
+use crate::key::{Access, Key};
 use crate::reply;
 use crate::server::api;
+use crate::stats::{self, Deed};
 use redis_module::raw;
 use rl_core::{governing, Account, Answer, Report, Slots, Wait};
 
@@ -45,7 +47,10 @@ pub fn mtake(ctx: *mut raw::RedisModuleCtx, mut args: Args) -> Result<(), Fault>
     }
 
     let now_us = clock::now_us();
-    let keys: Vec<Key> = names.iter().map(|name| Key::writable(ctx, *name)).collect();
+    let keys: Vec<Key> = names
+        .iter()
+        .map(|name| Key::open(ctx, *name, Access::Change))
+        .collect();
     let mut accounts = Vec::with_capacity(keys.len());
     for (key, limit) in keys.iter().zip(&request.limits) {
         accounts.push(Account::open(key.bytes()?, &Slots::one(*limit), now_us)?);
@@ -69,6 +74,18 @@ pub fn mtake(ctx: *mut raw::RedisModuleCtx, mut args: Args) -> Result<(), Fault>
             if report.store {
                 key.store(account, now_us);
             }
+        }
+    }
+    let deed = match (admitted, cost) {
+        (_, 0) => Deed::Peeked { units: 0 },
+        (true, units) => Deed::Admitted { units },
+        (false, units) => Deed::Refused { units },
+    };
+    stats::count(deed, request.limits.iter());
+    for (name, report) in names.iter().zip(&reports) {
+        // Of a refused call, only the keys that stood in its way tell of it.
+        if admitted || report.governing().wait != Wait::Now {
+            events::tell(ctx, *name, deed);
         }
     }
     let detail = request.detail.then(|| (answers.len(), answers.iter()));

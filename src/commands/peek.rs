@@ -1,13 +1,11 @@
 //! RL.PEEK key limit [limit ...] [COST n | ATMOST n] [DETAIL]
 
-use super::allowed;
-use crate::args::{Args, Options, Request};
-use crate::clock;
+use super::answer;
+use crate::args::{Args, Options};
 use crate::fault::Fault;
-use crate::key::Key;
-use crate::reply;
+use crate::key::Access;
+use crate::stats::Deed;
 use redis_module::raw;
-use rl_core::{Account, Slots};
 
 const OPTIONS: Options = Options {
     at_most: true,
@@ -16,20 +14,8 @@ const OPTIONS: Options = Options {
 };
 
 /// Says what a take would be answered, and how things stand. Writes nothing.
-pub fn peek(ctx: *mut raw::RedisModuleCtx, mut args: Args) -> Result<(), Fault> {
-    if args.left() < 3 {
-        return Err(Fault::Arity);
-    }
-    let name = args.key()?;
-    let request = Request::<Slots<_>>::parse(&mut args, OPTIONS)?;
-    let key = Key::readable(ctx, name);
-    let account = Account::open(key.bytes()?, &request.limits, clock::now_us())?;
-    let report = account.peek(request.ask);
-    reply::verdict(
-        ctx,
-        allowed(request.ask.at_most, &report),
-        &report.governing(),
-        reply::detail(request.detail, &report.answers),
-    );
-    Ok(())
+pub fn peek(ctx: *mut raw::RedisModuleCtx, args: Args) -> Result<(), Fault> {
+    answer(ctx, args, OPTIONS, Access::Read, |account, ask| {
+        Ok((Deed::Peeked { units: ask.cost }, account.peek(ask)))
+    })
 }

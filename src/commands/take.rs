@@ -1,13 +1,10 @@
 //! RL.TAKE key limit [limit ...] [COST n | ATMOST n] [FORCE] [DETAIL]
 
-use super::allowed;
-use crate::args::{Args, Options, Request};
-use crate::clock;
+use super::{answer, deed_of_take};
+use crate::args::{Args, Options};
 use crate::fault::Fault;
-use crate::key::Key;
-use crate::reply;
+use crate::key::Access;
 use redis_module::raw;
-use rl_core::{Account, Slots};
 
 const OPTIONS: Options = Options {
     at_most: true,
@@ -16,24 +13,9 @@ const OPTIONS: Options = Options {
 };
 
 /// Takes units of every limit of a key, or of none.
-pub fn take(ctx: *mut raw::RedisModuleCtx, mut args: Args) -> Result<(), Fault> {
-    if args.left() < 3 {
-        return Err(Fault::Arity);
-    }
-    let name = args.key()?;
-    let request = Request::<Slots<_>>::parse(&mut args, OPTIONS)?;
-    let now_us = clock::now_us();
-    let key = Key::writable(ctx, name);
-    let mut account = Account::open(key.bytes()?, &request.limits, now_us)?;
-    let report = account.take(request.ask)?;
-    if report.store {
-        key.store(&account, now_us);
-    }
-    reply::verdict(
-        ctx,
-        allowed(request.ask.at_most, &report),
-        &report.governing(),
-        reply::detail(request.detail, &report.answers),
-    );
-    Ok(())
+pub fn take(ctx: *mut raw::RedisModuleCtx, args: Args) -> Result<(), Fault> {
+    answer(ctx, args, OPTIONS, Access::Change, |account, ask| {
+        let report = account.take(ask)?;
+        Ok((deed_of_take(ask, &report), report))
+    })
 }

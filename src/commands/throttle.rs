@@ -3,13 +3,14 @@
 //! The command of redis-cell: `GCRA count period BURST max_burst+1`, with a
 //! reply of its own in seconds.
 
+use super::{deed_of_take, settle};
 use crate::args::{self, Args};
-use crate::clock;
 use crate::fault::{self, Fault};
-use crate::key::Key;
+use crate::key::Access;
 use crate::reply;
+use crate::stats::Deed;
 use redis_module::raw;
-use rl_core::{Account, Algorithm, Ask, Limit, Slots, MAX_UNITS};
+use rl_core::{Algorithm, Ask, Limit, Slots, MAX_UNITS};
 
 /// What the quantity asks for: a negative one gives, 0 peeks.
 enum Quantity {
@@ -34,17 +35,17 @@ pub fn throttle(ctx: *mut raw::RedisModuleCtx, mut args: Args) -> Result<(), Fau
         None => Quantity::Take(1),
     };
     let limit = Limit::new(Algorithm::Gcra, count, period_us, Some(max_burst + 1))?;
-
-    let now_us = clock::now_us();
-    let key = Key::writable(ctx, name);
-    let mut account = Account::open(key.bytes()?, &Slots::one(limit), now_us)?;
-    let report = match quantity {
-        Quantity::Take(cost) => account.take(Ask::cost(cost))?,
-        Quantity::Give(cost) => account.give(cost),
-    };
-    if report.store {
-        key.store(&account, now_us);
-    }
+    let limits = Slots::one(limit);
+    let report = settle(ctx, name, Access::Change, &limits, |account| {
+        Ok(match quantity {
+            Quantity::Take(cost) => {
+                let ask = Ask::cost(cost);
+                let report = account.take(ask)?;
+                (deed_of_take(ask, &report), report)
+            }
+            Quantity::Give(units) => (Deed::Given { units }, account.give(units)),
+        })
+    })?;
     reply::throttle(ctx, report.admitted, &report.governing());
     Ok(())
 }
