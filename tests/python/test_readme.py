@@ -1,0 +1,46 @@
+"""The README's examples, executed: each `redis` block on an empty server, with its replies.
+
+In a block, `> ` stands before a command, the line after it is the reply, and `# 600 ms later`
+lets time pass. Errors that the table of errors spells out in full are in test_errors.py.
+"""
+
+import re
+
+import pytest
+
+from harness import ROOT
+
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"^```redis\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def shown(reply):
+    """A reply as the README writes it: numbers in a row, lists in brackets."""
+    if isinstance(reply, list):
+        return " ".join(f"[{shown(item)}]" if isinstance(item, list) else shown(item) for item in reply)
+    return reply.decode() if isinstance(reply, bytes) else str(reply)
+
+
+def test_there_are_examples():
+    assert len(BLOCKS) >= 2
+    for command in ["RL.TAKE", "RL.PEEK", "RL.GIVE", "RL.MTAKE", "CL.THROTTLE"]:
+        assert f"> {command} " in "".join(BLOCKS)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0])
+def test_example(block, raw, clock):
+    lines = iter(block.splitlines())
+    for line in lines:
+        if later := re.fullmatch(r"# (\d+) ms later", line):
+            clock.advance(ms=int(later[1]))
+        else:
+            assert line.startswith("> "), line
+            assert shown(raw(*line[2:].split())) == next(lines)
+
+
+def test_syntax_is_the_servers(raw):
+    """The commands of the README's synopsis are those that the server has."""
+    synopsis = set(re.findall(r"^((?:RL|CL)\.[A-Z]+) +(?:key|numkeys)", README, re.MULTILINE))
+    assert synopsis == {"RL.TAKE", "RL.PEEK", "RL.GIVE", "RL.MTAKE", "RL.THROTTLE"}
+    for command in synopsis | {"CL.THROTTLE"}:
+        assert raw("COMMAND", "INFO", command)[0] is not None
