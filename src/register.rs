@@ -120,13 +120,11 @@ fn set_options(ctx: *mut raw::RedisModuleCtx) {
 
 fn register(ctx: *mut raw::RedisModuleCtx, command: &Entry) -> Result<(), String> {
     let name = command.name.to_string_lossy();
-    // SAFETY: the pointers are written at load only.
-    let described = unsafe { raw::RedisModule_SetCommandInfo }.is_some();
-    let (flags, first, last, step) = match command.keys {
-        Keys::Read | Keys::Changed => (command.flags.to_owned(), 1, 1, 1),
-        Keys::CountedChanged if described => (command.flags.to_owned(), 0, 0, 0),
-        // A server that can't be told where the keys are asks the command.
-        Keys::CountedChanged => (with_flag(command.flags, "getkeys-api"), 0, 0, 0),
+    let (flags, position) = match command.keys {
+        Keys::Read | Keys::Changed => (command.flags.to_owned(), 1),
+        // Where a cluster routes a command, it knows a range of keys or asks
+        // the command itself; key specs serve ACLs and COMMAND GETKEYS only.
+        Keys::CountedChanged => (with_flag(command.flags, "getkeys-api"), 0),
     };
     // SAFETY: the server copies the strings.
     let status = unsafe {
@@ -135,9 +133,9 @@ fn register(ctx: *mut raw::RedisModuleCtx, command: &Entry) -> Result<(), String
             command.name.as_ptr(),
             Some(command.callback),
             flags.as_ptr(),
-            first,
-            last,
-            step
+            position,
+            position,
+            position
         ))
     };
     if status != STATUS_OK {

@@ -184,10 +184,17 @@ impl<'a> Account<'a> {
     /// Whether every record keeps its place and its length, so that the stored
     /// bytes can be changed where they are, by [`Account::patches`].
     pub fn keeps_layout(&self) -> bool {
-        self.dropped_len == 0
-            && self.lines.iter().all(|line| {
-                line.stored_len == stored_len(&line.usage.for_storage(&line.limit, self.now_us))
-            })
+        let keeps = |line: &Line| {
+            let unstored = line.usage.for_storage(&line.limit, self.now_us);
+            let in_place = match &unstored {
+                Unstored::Record(_) => true,
+                // A log that was begun anew has no ring yet, even if the one
+                // it will get is as long as what is stored.
+                Unstored::Log(log) => log.keeps_ring(),
+            };
+            in_place && line.stored_len == stored_len(&unstored)
+        };
+        self.dropped_len == 0 && self.lines.iter().all(keeps)
     }
 
     /// The pieces, as (offset, bytes), that bring the stored bytes to this

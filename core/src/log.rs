@@ -275,6 +275,11 @@ impl<'a> Log<'a> {
         }
     }
 
+    /// Whether the stored ring stays as it is.
+    pub fn keeps_ring(&self) -> bool {
+        self.slots_to_store() == self.slots
+    }
+
     /// The header to be stored for a ring that stays where it is.
     pub fn header_in_place(&self, count: u32) -> Header {
         Header {

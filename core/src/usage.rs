@@ -164,7 +164,7 @@ impl<'a> Usage<'a> {
         match self {
             Usage::Bucket(bucket) => bucket.can_force(limit, cost),
             Usage::Fixed(window) => window::can_force(window.used(), cost),
-            Usage::Sliding(window) => window::can_force(window.current(), cost),
+            Usage::Sliding(window) => window::can_force(window.used(), cost),
             Usage::Log(log) => log.can_force(cost),
         }
     }

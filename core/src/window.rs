@@ -204,20 +204,19 @@ impl Sliding {
     pub fn give(&mut self, cost: u64) {
         let of_current = cost.min(self.current);
         self.current -= of_current;
-        let of_previous = cost - of_current;
-        if of_previous == 0 {
-            return;
-        }
-        let target = self.weighted_previous().saturating_sub(of_previous);
+        let weighted = self.weighted_previous();
+        let target = weighted.saturating_sub(cost - of_current);
         if target == 0 && self.current == 0 {
+            // Nothing is used, so what weighs less than a unit goes as well.
             self.previous = 0;
-            return;
+        } else if target < weighted {
+            // The most units that weigh no more than the target, so that no
+            // more than the cost is returned later in the window either.
+            let overlap_us = self.period_us - self.elapsed_us;
+            let most = ((u128::from(target) + 1) * u128::from(self.period_us) - 1)
+                / u128::from(overlap_us);
+            self.previous =
+                u64::try_from(most).map_or(self.previous, |most| most.min(self.previous));
         }
-        // The most units that weigh no more than the target, so that no more
-        // than the cost is returned later in the window either.
-        let overlap_us = self.period_us - self.elapsed_us;
-        let most =
-            ((u128::from(target) + 1) * u128::from(self.period_us) - 1) / u128::from(overlap_us);
-        self.previous = u64::try_from(most).map_or(self.previous, |most| most.min(self.previous));
     }
 }
