@@ -229,7 +229,7 @@ fn parse_limit(
             "ERR {name} needs a count and a period"
         )));
     };
-    let count = units(count, fault::COUNT)?;
+    let count = units(count, fault::count(algorithm))?;
     let period_us = period_us(period)?;
     let mut burst = None;
     while args.accept("BURST") {
