@@ -109,8 +109,9 @@ impl Sliding {
         }
     }
 
-    /// Stored counters, rolled forward to the window of now. A window that
-    /// starts in the future is taken as the window of now.
+    /// Stored counters, rolled forward to the window of now. If they are of a
+    /// window in the future, the clock stepped back: then not even the window
+    /// before it is over, and all units are taken as of the window of now.
     pub fn rolled(
         start_us: u64,
         current: u64,
@@ -119,7 +120,9 @@ impl Sliding {
         now_us: u64,
     ) -> Sliding {
         let now_start_us = window_start_us(now_us, period_us);
-        let (current, previous) = if start_us >= now_start_us {
+        let (current, previous) = if start_us > now_start_us {
+            ((current + previous).min(MAX_WINDOW_UNITS), 0)
+        } else if start_us == now_start_us {
             (current, previous)
         } else if start_us + period_us == now_start_us {
             (0, current)

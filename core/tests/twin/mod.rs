@@ -1,0 +1,437 @@
+//! The naive twin: what every limit means, in exact fractions and nothing
+//! clever. It keeps what was taken in the plainest form there is, and answers
+//! only two questions, at any instant from now on: how much is used, and is
+//! anything held. Every number of a reply is checked against these two.
+#![allow(dead_code)] // Each test binary uses its part of it.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{Signed, Zero};
+
+use rl_core::{Algorithm, Limit, Slots, MAX_DRAIN_US, MAX_LOG_ENTRIES, MAX_WINDOW_UNITS};
+
+/// An exact fraction.
+pub type Q = BigRational;
+
+pub fn q(number: impl Into<BigInt>) -> Q {
+    Q::from_integer(number.into())
+}
+
+/// One millionth.
+pub fn millionth() -> Q {
+    Q::new(1.into(), 1_000_000.into())
+}
+
+/// What a key holds, as limits and what is held against each.
+#[derive(Clone, Debug)]
+pub struct Twin {
+    lines: Vec<Line>,
+    /// Charged to a bucket on top of every cost, and of every usage carried to
+    /// another rate: nothing for the exact twin, a millionth for the strictest
+    /// one that still may be called right.
+    slack: Q,
+}
+
+#[derive(Clone, Debug)]
+struct Line {
+    /// The limit that last wrote.
+    limit: Limit,
+    held: Held,
+}
+
+#[derive(Clone, Debug)]
+enum Held {
+    /// `used` at the instant `at_us`, draining since.
+    Bucket { at_us: u64, used: Q },
+    /// Units of one window, by its number since the epoch.
+    Fixed { window: u64, used: u64 },
+    /// Units of one window and of the one before.
+    Sliding {
+        window: u64,
+        current: u64,
+        previous: u64,
+    },
+    /// (instant, units) of every take, oldest first.
+    Log(Vec<(u64, u64)>),
+}
+
+impl Twin {
+    pub fn exact() -> Twin {
+        Twin {
+            lines: Vec::new(),
+            slack: Q::zero(),
+        }
+    }
+
+    pub fn strict() -> Twin {
+        Twin {
+            lines: Vec::new(),
+            slack: millionth(),
+        }
+    }
+
+    /// The key is gone.
+    pub fn forget(&mut self) {
+        self.lines.clear();
+    }
+
+    /// How the state looks to a call with these limits at this instant.
+    pub fn seen(&self, limits: &Slots<Limit>, now_us: u64) -> Seen {
+        let mut moved = false;
+        let lines = limits
+            .iter()
+            .enumerate()
+            .map(|(index, limit)| match self.lines.get(index) {
+                None => Line {
+                    limit: *limit,
+                    held: Held::holding(limit, now_us, &Q::zero()),
+                },
+                Some(line) => {
+                    let (line, line_moved) = line.seen(limit, now_us, &self.slack);
+                    moved |= line_moved;
+                    line
+                }
+            })
+            .collect();
+        Seen {
+            lines,
+            slack: self.slack.clone(),
+            now_us,
+            moved,
+        }
+    }
+}
+
+/// A state as a call meets it.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    lines: Vec<Line>,
+    slack: Q,
+    now_us: u64,
+    /// The clock stepped back or usage was carried to another limit: the
+    /// stored state says something else.
+    pub moved: bool,
+}
+
+impl Seen {
+    /// Used of one limit at `at_us`, which is now or later.
+    pub fn used(&self, index: usize, at_us: u64) -> Q {
+        let line = &self.lines[index];
+        line.held.used(&line.limit, at_us)
+    }
+
+    /// Whether anything is held against one limit at `at_us`.
+    pub fn is_held(&self, index: usize, at_us: u64) -> bool {
+        let line = &self.lines[index];
+        line.held.is_held(&line.limit, at_us)
+    }
+
+    /// Whether one limit admits a cost at `at_us`.
+    pub fn admits(&self, index: usize, at_us: u64, cost: u64) -> bool {
+        let capacity = self.lines[index].limit.capacity();
+        capacity > 0 && cost <= capacity && self.used(index, at_us) + q(cost) <= q(capacity)
+    }
+
+    /// Whether every limit admits a cost now.
+    pub fn admit(&self, cost: u64) -> bool {
+        (0..self.lines.len()).all(|index| self.admits(index, self.now_us, cost))
+    }
+
+    /// Units that one limit still has now.
+    pub fn remaining(&self, index: usize) -> u64 {
+        let capacity = self.lines[index].limit.capacity();
+        let left = q(capacity) - self.used(index, self.now_us);
+        if left.is_negative() {
+            0
+        } else {
+            u64::try_from(left.floor().to_integer()).expect("at most a capacity")
+        }
+    }
+
+    /// Units that every limit still has now.
+    pub fn room(&self) -> u64 {
+        (0..self.lines.len())
+            .map(|index| self.remaining(index))
+            .min()
+            .expect("a call has limits")
+    }
+
+    /// Whether nothing is used of any limit.
+    pub fn is_unused(&self) -> bool {
+        (0..self.lines.len()).all(|index| self.used(index, self.now_us).is_zero())
+    }
+
+    /// Whether a force of `cost` would leave the range of some limit.
+    pub fn is_too_much(&self, cost: u64) -> bool {
+        self.lines.iter().enumerate().any(|(index, line)| {
+            let after = self.used(index, self.now_us) + q(cost);
+            match &line.held {
+                Held::Bucket { .. } => {
+                    after * q(line.limit.period_us()) > q(MAX_DRAIN_US) * q(line.limit.count())
+                }
+                Held::Log(takes) => {
+                    let entries = takes
+                        .iter()
+                        .filter(|(at_us, _)| {
+                            at_us + line.limit.period_us() > self.now_us && *at_us < self.now_us
+                        })
+                        .count();
+                    after > q(MAX_WINDOW_UNITS) || entries as u64 >= MAX_LOG_ENTRIES
+                }
+                _ => after > q(MAX_WINDOW_UNITS),
+            }
+        })
+    }
+
+    /// The state once `cost` was charged to every limit.
+    pub fn charged(mut self, cost: u64) -> Twin {
+        for line in &mut self.lines {
+            line.held
+                .charge(&line.limit, self.now_us, cost, &self.slack);
+        }
+        self.stored()
+    }
+
+    /// The state once `cost` was returned to every limit.
+    pub fn given(mut self, cost: u64) -> Twin {
+        for line in &mut self.lines {
+            line.held.give(&line.limit, self.now_us, cost);
+        }
+        self.stored()
+    }
+
+    /// The state as it is seen, stored.
+    pub fn stored(self) -> Twin {
+        Twin {
+            lines: self.lines,
+            slack: self.slack,
+        }
+    }
+}
+
+impl Line {
+    /// The line under the limit of a call at `now_us`, and whether it had to
+    /// be moved for that.
+    fn seen(&self, limit: &Limit, now_us: u64, slack: &Q) -> (Line, bool) {
+        let (mut held, mut moved) = self.held.brought_to(&self.limit, now_us);
+        let was = &self.limit;
+        let goes_on = if limit.algorithm().is_bucket() && was.algorithm().is_bucket() {
+            (limit.count(), limit.period_us()) == (was.count(), was.period_us())
+        } else {
+            (limit.algorithm(), limit.period_us()) == (was.algorithm(), was.period_us())
+        };
+        let used = held.used(was, now_us);
+        let capacity = q(limit.capacity());
+        if !goes_on {
+            let carried = used.min(capacity);
+            moved = !carried.is_zero();
+            held = Held::holding(limit, now_us, &carried);
+            if let Held::Bucket { used, .. } = &mut held {
+                if moved {
+                    *used += slack;
+                }
+            }
+        } else if limit.capacity() != was.capacity() && used > capacity {
+            moved = true;
+            match held {
+                Held::Bucket { .. } => held = Held::holding(limit, now_us, &capacity),
+                _ => {
+                    let excess = (used - capacity).to_integer();
+                    held.give(limit, now_us, u64::try_from(excess).expect("units"));
+                }
+            }
+        }
+        let limit = *limit;
+        (Line { limit, held }, moved)
+    }
+}
+
+impl Held {
+    /// `units` taken now; a window or a log counts a part of one as a whole.
+    fn holding(limit: &Limit, now_us: u64, units: &Q) -> Held {
+        let whole = u64::try_from(units.ceil().to_integer()).expect("at most a capacity");
+        let window = now_us / limit.period_us();
+        match limit.algorithm() {
+            Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket => Held::Bucket {
+                at_us: now_us,
+                used: units.clone(),
+            },
+            Algorithm::FixedWindow => Held::Fixed {
+                window,
+                used: whole,
+            },
+            Algorithm::SlidingWindow => Held::Sliding {
+                window,
+                current: whole,
+                previous: 0,
+            },
+            Algorithm::SlidingLog if whole == 0 => Held::Log(Vec::new()),
+            Algorithm::SlidingLog => Held::Log(vec![(now_us, whole)]),
+        }
+    }
+
+    /// Brought to `now_us`: what is over is dropped, and what it says about the
+    /// future is taken as now. Returns as well whether it spoke of the future.
+    fn brought_to(&self, limit: &Limit, now_us: u64) -> (Held, bool) {
+        let period_us = limit.period_us();
+        let now_window = now_us / period_us;
+        match self {
+            Held::Bucket { at_us, used } => {
+                let held = Held::Bucket {
+                    at_us: now_us.min(*at_us),
+                    used: used.clone(),
+                };
+                (held, *at_us > now_us && !used.is_zero())
+            }
+            Held::Fixed { window, used } => {
+                let held = Held::Fixed {
+                    window: now_window,
+                    used: if *window < now_window { 0 } else { *used },
+                };
+                (held, *window > now_window && *used > 0)
+            }
+            Held::Sliding {
+                window,
+                current,
+                previous,
+            } => {
+                // The window before one of the future is not over either.
+                let (current, previous) = if *window > now_window {
+                    (current + previous, 0)
+                } else {
+                    self.counters(limit, now_us)
+                };
+                let held = Held::Sliding {
+                    window: now_window,
+                    current,
+                    previous,
+                };
+                (held, *window > now_window && current + previous > 0)
+            }
+            Held::Log(takes) => {
+                let held = takes
+                    .iter()
+                    .filter(|(at_us, _)| at_us + period_us > now_us)
+                    .map(|(at_us, units)| (now_us.min(*at_us), *units))
+                    .collect();
+                let moved = takes.iter().any(|(at_us, _)| *at_us > now_us);
+                (Held::Log(held), moved)
+            }
+        }
+    }
+
+    /// The counters (current, previous) of a sliding window at `at_us`.
+    fn counters(&self, limit: &Limit, at_us: u64) -> (u64, u64) {
+        let Held::Sliding {
+            window,
+            current,
+            previous,
+        } = self
+        else {
+            unreachable!("only of a sliding window");
+        };
+        match at_us / limit.period_us() - window {
+            0 => (*current, *previous),
+            1 => (0, *current),
+            _ => (0, 0),
+        }
+    }
+
+    fn used(&self, limit: &Limit, at_us: u64) -> Q {
+        let period_us = limit.period_us();
+        match self {
+            Held::Bucket { at_us: since, used } => {
+                let elapsed = q(at_us - since);
+                let drained = elapsed * q(limit.count()) / q(period_us);
+                (used - drained).max(Q::zero())
+            }
+            Held::Fixed { window, used } => {
+                if at_us / period_us == *window {
+                    q(*used)
+                } else {
+                    Q::zero()
+                }
+            }
+            Held::Sliding { .. } => {
+                let (current, previous) = self.counters(limit, at_us);
+                weight(previous, period_us, at_us).floor() + q(current)
+            }
+            Held::Log(takes) => takes
+                .iter()
+                .filter(|(taken_us, _)| taken_us + period_us > at_us)
+                .map(|(_, units)| q(*units))
+                .sum(),
+        }
+    }
+
+    fn is_held(&self, limit: &Limit, at_us: u64) -> bool {
+        match self {
+            Held::Sliding { .. } => self.counters(limit, at_us) != (0, 0),
+            _ => !self.used(limit, at_us).is_zero(),
+        }
+    }
+
+    /// Charges a state that was brought to `now_us`.
+    fn charge(&mut self, limit: &Limit, now_us: u64, cost: u64, slack: &Q) {
+        let used_now = self.used(limit, now_us);
+        match self {
+            Held::Bucket { at_us, used } => {
+                *at_us = now_us;
+                *used = used_now + q(cost) + slack;
+            }
+            Held::Fixed { used, .. } => *used += cost,
+            Held::Sliding { current, .. } => *current += cost,
+            Held::Log(takes) => takes.push((now_us, cost)),
+        }
+    }
+
+    /// Gives back to a state that was brought to `now_us`.
+    fn give(&mut self, limit: &Limit, now_us: u64, cost: u64) {
+        let used_now = self.used(limit, now_us);
+        match self {
+            // The instant stays: what was used before it was given back stays
+            // used at the instants before.
+            Held::Bucket { used, .. } if used_now > q(cost) => *used -= q(cost),
+            Held::Bucket { at_us, used } => {
+                *at_us = now_us;
+                *used = Q::zero();
+            }
+            Held::Fixed { used, .. } => *used = used.saturating_sub(cost),
+            Held::Sliding {
+                current, previous, ..
+            } => {
+                let of_current = cost.min(*current);
+                *current -= of_current;
+                let rest = q(cost - of_current);
+                // As many stay of the previous window as weigh what is left.
+                let weighs = weight(*previous, limit.period_us(), now_us).floor();
+                let left = (&weighs - rest).max(Q::zero());
+                if left.is_zero() && *current == 0 {
+                    *previous = 0;
+                } else if left < weighs {
+                    let one = weight(1, limit.period_us(), now_us);
+                    let most = ((left + q(1)) / one).ceil() - q(1);
+                    *previous = u64::try_from(most.to_integer()).expect("at most as before");
+                }
+            }
+            Held::Log(takes) => {
+                let mut left = cost;
+                while let Some((_, units)) = takes.last_mut() {
+                    let gone = left.min(*units);
+                    *units -= gone;
+                    left -= gone;
+                    if *units > 0 {
+                        break;
+                    }
+                    takes.pop();
+                }
+            }
+        }
+    }
+}
+
+/// What `units` of the previous window weigh at `at_us`.
+fn weight(units: u64, period_us: u64, at_us: u64) -> Q {
+    let elapsed_us = at_us % period_us;
+    q(units) * q(period_us - elapsed_us) / q(period_us)
+}

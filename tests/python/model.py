@@ -1,0 +1,354 @@
+"""What each limit means, in exact rational arithmetic and as plainly as it can be said.
+
+Slow on purpose: no formula for a wait is worked out here. A wait is found by asking "admitted
+then?" of later and later instants, which is what `wait_ms` promises. So a slip in the module's
+algebra can't be repeated here.
+
+Times are whole microseconds since the epoch; the units used of a bucket are a Fraction.
+"""
+
+import copy
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from harness import BUCKETS, Detail, Reply
+
+MILLIONTH = Fraction(1, 1_000_000)
+NEVER = -1
+
+
+@dataclass(frozen=True)
+class Limit:
+    kind: str
+    count: int
+    period_us: int
+    burst: int | None = None
+
+    @property
+    def bucket(self):
+        return self.kind in BUCKETS
+
+    @property
+    def capacity(self):
+        return self.count if self.burst is None else self.burst
+
+    @property
+    def family(self):
+        return "bucket" if self.bucket else self.kind
+
+    @property
+    def words(self):
+        burst = "" if self.burst is None else f" BURST {self.burst}"
+        return f"{self.kind} {self.count} {self.period_us}us{burst}"
+
+    def start(self, now):
+        return {"bucket": Bucket, "FIXEDWINDOW": Fixed, "SLIDINGWINDOW": Sliding}.get(
+            self.family, Log
+        )(now)
+
+    def index(self, t):
+        return t // self.period_us
+
+
+class Bucket:
+    """`used` units at the instant `at`, draining by count each period."""
+
+    def __init__(self, now):
+        self.at, self.used = now, Fraction(0)
+
+    def ahead_of(self, now, _limit):
+        return self.at > now
+
+    def settle(self, now, limit):
+        """What is ahead of the clock is taken as now."""
+        self.used = self.used_at(now, limit)
+        self.at = now
+
+    def used_at(self, t, limit):
+        drained = Fraction(max(0, t - self.at) * limit.count, limit.period_us)
+        return max(Fraction(0), self.used - drained)
+
+    def add(self, units, _now, _limit):
+        self.used += units
+
+    def give(self, units, _now, _limit):
+        self.used = max(Fraction(0), self.used - units)
+
+    def clamp(self, capacity):
+        self.used = min(self.used, Fraction(capacity))
+
+    def held_until(self, limit):
+        """The first instant at which the state says the same as no key."""
+        if self.used == 0:
+            return self.at
+        return self.at + math.ceil(self.used * limit.period_us / limit.count)
+
+
+class Fixed:
+    def __init__(self, now):
+        self.index, self.units = None, 0
+
+    def ahead_of(self, now, limit):
+        return self.index is not None and self.index > limit.index(now)
+
+    def settle(self, now, limit):
+        index = limit.index(now)
+        if self.index is not None and self.index < index:
+            self.units = 0
+        self.index = index
+
+    def used_at(self, t, limit):
+        return self.units if limit.index(t) <= self.index else 0
+
+    def add(self, units, _now, _limit):
+        self.units += units
+
+    def give(self, units, _now, _limit):
+        self.units = max(0, self.units - units)
+
+    def clamp(self, capacity):
+        self.units = min(self.units, capacity)
+
+    def held_until(self, limit):
+        return (self.index + 1) * limit.period_us if self.units else 0
+
+
+class Sliding:
+    def __init__(self, now):
+        self.index, self.current, self.previous = None, 0, 0
+
+    def ahead_of(self, now, limit):
+        return self.index is not None and self.index > limit.index(now)
+
+    def settle(self, now, limit):
+        index = limit.index(now)
+        if self.index is not None and self.index < index:
+            self.previous = self.current if self.index == index - 1 else 0
+            self.current = 0
+        elif self.index is not None and self.index > index:
+            # Not even the previous window is over yet, so all of it is taken as now.
+            self.current, self.previous = self.current + self.previous, 0
+        self.index = index
+
+    def used_at(self, t, limit):
+        previous, current = self.previous, self.current
+        ahead = limit.index(t) - self.index
+        if ahead == 1:
+            previous, current = current, 0
+        elif ahead > 1:
+            previous, current = 0, 0
+        elapsed = t % limit.period_us
+        return previous * (limit.period_us - elapsed) // limit.period_us + current
+
+    def add(self, units, _now, _limit):
+        self.current += units
+
+    def give(self, units, now, limit):
+        """The current counter first, then as much of the previous one as makes `used` fall by the rest."""
+        from_current = min(self.current, units)
+        self.current -= from_current
+        target = self.used_at(now, limit) - (units - from_current)
+        if target <= 0:
+            self.previous = 0
+            return
+        whole = self.previous
+
+        def enough(returned):
+            self.previous = whole - returned
+            return self.used_at(now, limit) <= target
+
+        self.previous = whole - first(enough, 0, whole)
+
+    def clamp(self, capacity):
+        assert self.previous == 0, "which of the two counters gives way is not told"
+        self.current = min(self.current, capacity)
+
+    def held_until(self, limit):
+        if self.current:
+            return (self.index + 2) * limit.period_us
+        return (self.index + 1) * limit.period_us if self.previous else 0
+
+
+class Log:
+    def __init__(self, now):
+        self.takes = []  # [instant, units], oldest first
+
+    def ahead_of(self, now, _limit):
+        return any(t > now for t, _ in self.takes)
+
+    def settle(self, now, limit):
+        self.takes = [
+            [min(t, now), units] for t, units in self.takes if min(t, now) + limit.period_us > now
+        ]
+
+    def used_at(self, t, limit):
+        return sum(units for at, units in self.takes if at + limit.period_us > t)
+
+    def add(self, units, now, _limit):
+        self.takes.append([now, units])
+
+    def give(self, units, _now, _limit):
+        while units and self.takes:
+            part = min(units, self.takes[-1][1])
+            units -= part
+            self.takes[-1][1] -= part
+            if self.takes[-1][1] == 0:
+                self.takes.pop()
+
+    def clamp(self, capacity):
+        assert len(self.takes) < 2, "which of the takes give way is not told"
+        if self.takes:
+            self.takes[0][1] = min(self.takes[0][1], capacity)
+
+    def held_until(self, limit):
+        return self.takes[-1][0] + limit.period_us if self.takes else 0
+
+
+def first(condition, low, high):
+    """The first instant in low..high at which the condition, once true then always, is true."""
+    assert condition(high)
+    while low < high:
+        middle = (low + high) // 2
+        if condition(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def ms_up(microseconds):
+    return -(-microseconds // 1000)
+
+
+@dataclass
+class Outcome:
+    allowed: int
+    details: list
+    writes: bool
+    limits: list
+    states: list
+
+    @property
+    def five(self):
+        detail = governing(self.allowed > 0, self.details)
+        return Reply(self.allowed, *detail)
+
+
+def governing(admitted, details):
+    """The limit that the reply describes; of equals the first, as min and max give it."""
+    if admitted:
+        return min(details, key=lambda d: d.remaining)
+    return max(details, key=lambda d: math.inf if d.wait_ms == NEVER else d.wait_ms)
+
+
+@dataclass
+class Key:
+    """One limiter key: call() says what a call comes to, commit() makes it so."""
+
+    limits: list = field(default_factory=list)
+    states: list = field(default_factory=list)
+    admitted: int = 0
+
+    def run(self, *args, **options):
+        outcome = self.call(*args, **options)
+        self.commit(outcome)
+        return outcome
+
+    def commit(self, outcome):
+        if outcome.writes:
+            self.limits, self.states = outcome.limits, outcome.states
+            self.admitted += 1
+
+    def call(self, verb, now, limits, cost=1, atmost=False, force=False, stricter=0, as_server=None):
+        """`stricter` counts a bucket as that much fuller, which a server may within its millionth;
+        `as_server` is the `allowed` of a server that was, to go on from there."""
+        states, changed = self._carry(limits, now)
+        each = list(zip(limits, states))
+        changed |= any(s.ahead_of(now, l) for l, s in each)
+        for limit, state in each:
+            state.settle(now, limit)
+            if limit.bucket:
+                state.used += stricter
+        held = any(s.used_at(now, l) for l, s in each)
+
+        def fits(limit, state, t, units):
+            return limit.capacity > 0 and state.used_at(t, limit) + units <= limit.capacity
+
+        def room(limit, state):
+            return max(0, math.floor(limit.capacity - state.used_at(now, limit)))
+
+        fit = all(fits(l, s, now, 0 if atmost else cost) for l, s in each)
+        if verb == "give":
+            allowed = 1
+        elif atmost:
+            allowed = cost if force else min(cost, *(room(l, s) for l, s in each))
+        else:
+            allowed = int(fit or force and cost > 0)
+        if as_server is not None:
+            allowed = as_server
+
+        def wait(limit, state):
+            if verb == "give":
+                return 0
+            if allowed or cost == 0 and fit:
+                return ms_up(self._drain(limit, state)) if limit.kind == "LEAKYBUCKET" else 0
+            ask = min(cost, 1) if atmost else cost
+            if limit.capacity == 0 or ask > limit.capacity:
+                return NEVER
+            far = now + (self._drain(limit, state) if limit.bucket else 3 * limit.period_us)
+            return ms_up(first(lambda t: fits(limit, state, t, ask), now, far) - now)
+
+        waits = [wait(l, s) for l, s in each]
+        charge = (allowed if atmost else cost * allowed) if verb == "take" else 0
+        returns = verb == "give" and cost > 0 and held
+        for limit, state in each:
+            if charge:
+                state.add(charge, now, limit)
+            if returns and state.used_at(now, limit):
+                state.give(cost, now, limit)
+        refused = verb == "take" and cost > 0 and not charge
+        details = [
+            Detail(room(l, s), w, max(0, ms_up(s.held_until(l) - now)), l.capacity)
+            for w, (l, s) in zip(waits, each)
+        ]
+        writes = bool(charge) or returns or refused and changed and NEVER not in waits
+        if returns and not any(s.used_at(now, l) for l, s in each):
+            return Outcome(allowed, details, writes, [], [])  # the key is gone
+        return Outcome(allowed, details, writes, list(limits), states)
+
+    @staticmethod
+    def _drain(limit, state):
+        return math.ceil(state.used * limit.period_us / limit.count)
+
+    def _carry(self, limits, now):
+        """Copies of the states, matched by position; a changed limit takes over the units used."""
+        states, changed = [], False
+        for i, limit in enumerate(limits):
+            if i >= len(self.states):
+                states.append(limit.start(now))
+                continue
+            old, state = self.limits[i], copy.deepcopy(self.states[i])
+            same_pace = old.family == limit.family and old.period_us == limit.period_us
+            if limit.bucket:
+                same_pace = same_pace and old.count == limit.count
+            if not same_pace or old.capacity != limit.capacity:
+                changed = True
+                state.settle(now, old)
+                used = state.used_at(now, old)
+                if not same_pace:
+                    state = limit.start(now)
+                    state.settle(now, limit)
+                    if used:
+                        state.add(used if limit.bucket else math.ceil(used), now, limit)
+                state.clamp(limit.capacity)
+            states.append(state)
+        return states, changed
+
+    def held_until(self):
+        return max((s.held_until(l) for s, l in zip(self.states, self.limits)), default=0)
+
+    @property
+    def tolerance(self):
+        """How much fuller than exact a bucket may be counted by now."""
+        return self.admitted * MILLIONTH
