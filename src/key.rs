@@ -62,6 +62,16 @@ impl Key {
         }
     }
 
+    /// The context of the command that opened it.
+    pub fn ctx(&self) -> *mut raw::RedisModuleCtx {
+        self.ctx
+    }
+
+    /// The key's name.
+    pub fn name(&self) -> Word {
+        self.name
+    }
+
     /// The stored bytes, or `None` where there is no key.
     ///
     /// The slice shows the value as it was when the command began: nothing may
@@ -92,14 +102,14 @@ impl Key {
     /// Stores what the account holds: changes the value where it lies, builds
     /// it anew, or deletes the key if nothing is held; sets the expiry; tells
     /// watchers, replicas and the AOF.
-    pub fn store(&self, account: &Account, now_us: u64) {
+    pub fn store(&self, account: &Account) {
         if account.is_unused() {
             self.delete();
             propagate::send(self.ctx, self.name, Change::Deleted);
         } else {
             // The account may look into the stored bytes, so whatever it is
             // asked comes before they change.
-            let free_at_us = account.free_at_us();
+            let (free_at_us, now_us) = (account.free_at_us(), account.now_us());
             match self.value.get() {
                 Some(place) if account.keeps_layout() => {
                     self.change(place, account, free_at_us, now_us)

@@ -5,10 +5,10 @@
 //! back, or the state was written under another limit), a refused take stores
 //! it as moved, since the wait it answers counts from there.
 
-use crate::decision::{Answer, Ask, Report, TooMuch, Wait};
+use crate::decision::{governing, Answer, Ask, Report, TooMuch, Wait};
 use crate::limit::Limit;
-use crate::slots::Slots;
-use crate::state::{self, Foreign, Stored};
+use crate::slots::{Slots, MAX_LIMITS};
+use crate::state::{self, Foreign};
 use crate::usage::{Unstored, Usage};
 
 /// One limit of the account.
@@ -18,6 +18,8 @@ struct Line<'a> {
     usage: Usage<'a>,
     /// Bytes that its stored record takes; 0 if it had none.
     stored_len: usize,
+    /// What the call is answered, once it is decided.
+    answer: Answer,
 }
 
 /// What a key holds, seen through the limits of a call.
@@ -32,10 +34,19 @@ pub struct Account<'a> {
 }
 
 impl<'a> Account<'a> {
-    /// Reads the bytes of a key (`None`: there is no key) for a call at
-    /// `now_us`, which is at most [`crate::MAX_INSTANT_US`]. Limits are matched to stored
-    /// ones by position; limits beyond the stored ones start unused, and
-    /// stored ones beyond the limits are dropped at the next write.
+    /// An account without limits, for a call at `now_us`, which is at most
+    /// [`crate::MAX_INSTANT_US`].
+    pub fn new(now_us: u64) -> Account<'a> {
+        Account {
+            lines: Slots::new(),
+            now_us,
+            moved: false,
+            dropped_len: 0,
+        }
+    }
+
+    /// A new account that has read a key: [`Account::new`] and
+    /// [`Account::read`].
     ///
     /// # Errors
     ///
@@ -45,42 +56,56 @@ impl<'a> Account<'a> {
         limits: &Slots<Limit>,
         now_us: u64,
     ) -> Result<Account<'a>, Foreign> {
-        if stored.is_some_and(<[u8]>::is_empty) {
-            return Err(Foreign);
-        }
-        let mut rest = stored.unwrap_or_default();
-        let mut account = Account {
-            lines: Slots::new(),
-            now_us,
-            moved: false,
-            dropped_len: 0,
+        let mut account = Account::new(now_us);
+        account.read(stored, limits)?;
+        Ok(account)
+    }
+
+    /// Reads the bytes of a key (`None`: there is no key) into a new account.
+    /// Limits are matched to stored ones by position; limits beyond the stored
+    /// ones start unused, and stored ones beyond the limits are dropped at the
+    /// next write.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] if the bytes were not written by this module.
+    pub fn read(
+        &mut self,
+        stored: Option<&'a [u8]>,
+        limits: &Slots<Limit>,
+    ) -> Result<(), Foreign> {
+        let mut rest = match stored {
+            Some([]) => return Err(Foreign),
+            Some(bytes) => bytes,
+            None => &[],
         };
         for limit in limits.iter() {
             let before = rest.len();
             let usage = if rest.is_empty() {
-                Usage::empty(limit, now_us)
+                Usage::empty(limit, self.now_us)
             } else {
-                let resumed = Usage::resume(&state::read(&mut rest)?, limit, now_us);
-                account.moved |= resumed.moved;
+                let resumed = Usage::resume(&state::read(&mut rest)?, limit, self.now_us);
+                self.moved |= resumed.moved;
                 resumed.usage
             };
             let line = Line {
                 limit: *limit,
                 usage,
                 stored_len: before - rest.len(),
+                answer: Answer::NONE,
             };
-            account.lines.push(line).map_err(|_| Foreign)?;
+            self.lines.push(line).map_err(|_| Foreign)?;
         }
-        account.dropped_len = rest.len();
-        let mut records = account.lines.len();
+        self.dropped_len = rest.len();
+        let mut records = self.lines.len();
         while !rest.is_empty() {
-            let _: Stored = state::read(&mut rest)?;
+            state::read(&mut rest)?;
             records += 1;
         }
-        if records > crate::MAX_LIMITS {
+        if records > MAX_LIMITS {
             return Err(Foreign);
         }
-        Ok(account)
+        Ok(())
     }
 
     /// Decides a take and charges what it admits.
@@ -96,66 +121,78 @@ impl<'a> Account<'a> {
                 }
                 Ok(self.charge(taken))
             }
-            Verdict::Refuse { cost } if cost > 0 => Ok(self.refuse(cost)),
+            Verdict::Refuse { cost } if ask.cost > 0 => Ok(self.refuse(cost)),
             _ => Ok(self.peek(ask)),
         }
     }
 
     /// Answers what [`Account::take`] would have answered, and how things
     /// stand. Nothing is to be stored.
-    pub fn peek(&self, ask: Ask) -> Report {
-        match self.decide(ask) {
+    pub fn peek(&mut self, ask: Ask) -> Report {
+        let now_us = self.now_us;
+        let (admitted, taken) = match self.decide(ask) {
             Verdict::Admit { taken } => {
-                let hold_back = |line: &Line| line.usage.hold_back(&line.limit, self.now_us);
-                Report::new(true, taken, false, self.answers(hold_back))
+                self.answer(|line| line.usage.hold_back(&line.limit, now_us));
+                (true, taken)
             }
             Verdict::Refuse { cost } => {
-                let waits = self.answers(|line| self.wait(line, cost));
-                Report::new(false, 0, false, waits)
+                self.answer(|line| line.wait(now_us, cost));
+                (false, 0)
             }
-        }
+        };
+        self.report(admitted, taken, false)
     }
 
     /// Whether every limit admits `cost` units.
     pub fn admits(&self, cost: u64) -> bool {
         self.lines
             .iter()
-            .all(|line| self.wait(line, cost) == Wait::Now)
+            .all(|line| line.wait(self.now_us, cost) == Wait::Now)
     }
 
     /// Refuses a take of `cost` units, with the wait for them.
-    pub fn refuse(&self, cost: u64) -> Report {
-        let mut report = Report::new(false, 0, false, self.answers(|line| self.wait(line, cost)));
+    pub fn refuse(&mut self, cost: u64) -> Report {
+        let now_us = self.now_us;
+        self.answer(|line| line.wait(now_us, cost));
+        let mut report = self.report(false, 0, false);
         // The wait counts from the state as it was moved, so that is stored.
-        report.store = self.moved && matches!(report.governing().wait, Wait::AfterUs(_));
+        report.store = self.moved && matches!(report.governing.wait, Wait::AfterUs(_));
         report
+    }
+
+    /// Charges `cost` units to every limit without asking them: they were
+    /// asked by [`Account::admits`], or it is a force that was found in range.
+    pub fn charge(&mut self, cost: u64) -> Report {
+        let now_us = self.now_us;
+        self.answer(|line| {
+            let hold_back = line.usage.hold_back(&line.limit, now_us);
+            line.usage.charge(now_us, cost);
+            hold_back
+        });
+        self.report(true, cost, true)
     }
 
     /// Returns `cost` units to every limit.
     pub fn give(&mut self, cost: u64) -> Report {
         let store = cost > 0 && !self.is_unused();
-        if store {
-            let now_us = self.now_us;
-            for line in self.lines.iter_mut() {
+        let now_us = self.now_us;
+        self.answer(|line| {
+            if store {
                 line.usage.give(now_us, cost);
             }
-        }
-        let answers = self.answers(|_| Wait::Now);
-        Report::new(true, 0, store, answers)
+            Wait::Now
+        });
+        self.report(true, 0, store)
     }
 
-    /// Charges `cost` units to every limit without asking them: they were
-    /// asked by [`Account::peek`], or it is a force that was found in range.
-    pub fn charge(&mut self, cost: u64) -> Report {
-        let now_us = self.now_us;
-        let mut answers = Slots::new();
-        for line in self.lines.iter_mut() {
-            let wait = line.usage.hold_back(&line.limit, now_us);
-            line.usage.charge(now_us, cost);
-            let pushed = answers.push(line.usage.answer(&line.limit, now_us, wait));
-            debug_assert!(pushed.is_ok());
-        }
-        Report::new(true, cost, true, answers)
+    /// The answers to the call, one a limit.
+    pub fn answers(&self) -> impl Iterator<Item = &Answer> {
+        self.lines.iter().map(|line| &line.answer)
+    }
+
+    /// The instant of the call.
+    pub fn now_us(&self) -> u64 {
+        self.now_us
     }
 
     /// Whether nothing is used of any limit: then the key may as well not exist.
@@ -163,12 +200,12 @@ impl<'a> Account<'a> {
         self.lines.iter().all(|line| line.usage.is_unused())
     }
 
-    /// The instant, in microseconds, from which the stored state says the same
-    /// as no key at all.
+    /// The instant, in microseconds, from which the state says the same as no
+    /// key at all; known once the call is decided.
     pub fn free_at_us(&self) -> u64 {
         self.lines
             .iter()
-            .map(|line| line.usage.reset_us(&line.limit, self.now_us))
+            .map(|line| line.answer.reset_us)
             .max()
             .map_or(self.now_us, |reset_us| self.now_us + reset_us)
     }
@@ -268,10 +305,6 @@ impl<'a> Account<'a> {
         }
     }
 
-    fn wait(&self, line: &Line, cost: u64) -> Wait {
-        line.usage.wait(&line.limit, self.now_us, cost)
-    }
-
     /// Whether `cost` can be charged to every limit whatever they say.
     fn can_force(&self, cost: u64) -> Result<(), TooMuch> {
         self.lines
@@ -279,14 +312,28 @@ impl<'a> Account<'a> {
             .try_for_each(|line| line.usage.can_force(&line.limit, cost))
     }
 
-    fn answers(&self, wait: impl Fn(&Line) -> Wait) -> Slots<Answer> {
-        let mut answers = Slots::new();
-        for line in self.lines.iter() {
-            let answer = line.usage.answer(&line.limit, self.now_us, wait(line));
-            let pushed = answers.push(answer);
-            debug_assert!(pushed.is_ok());
+    /// Settles every limit's answer; `act` does to it what the call does and
+    /// says the wait.
+    fn answer(&mut self, mut act: impl FnMut(&mut Line) -> Wait) {
+        for line in self.lines.iter_mut() {
+            let wait = act(line);
+            line.answer = line.usage.answer(&line.limit, self.now_us, wait);
         }
-        answers
+    }
+
+    fn report(&self, admitted: bool, taken: u64, store: bool) -> Report {
+        Report {
+            admitted,
+            taken,
+            store,
+            governing: governing(admitted, self.answers()),
+        }
+    }
+}
+
+impl Line<'_> {
+    fn wait(&self, now_us: u64, cost: u64) -> Wait {
+        self.usage.wait(&self.limit, now_us, cost)
     }
 }
 
