@@ -213,33 +213,35 @@ fn starts_number(word: &[u8]) -> bool {
     matches!(word.first(), Some(b'0'..=b'9' | b'+' | b'-' | b'.'))
 }
 
-const TOKENBUCKET: u128 = keyword(b"TOKENBUCKET");
-const GCRA: u128 = keyword(b"GCRA");
-const LEAKYBUCKET: u128 = keyword(b"LEAKYBUCKET");
-const FIXEDWINDOW: u128 = keyword(b"FIXEDWINDOW");
-const SLIDINGWINDOW: u128 = keyword(b"SLIDINGWINDOW");
-const SLIDINGLOG: u128 = keyword(b"SLIDINGLOG");
-const BURST: u128 = keyword(b"BURST");
-const COST: u128 = keyword(b"COST");
-const ATMOST: u128 = keyword(b"ATMOST");
-const FORCE: u128 = keyword(b"FORCE");
-const DETAIL: u128 = keyword(b"DETAIL");
+const TOKENBUCKET: Keyword = keyword(b"TOKENBUCKET");
+const GCRA: Keyword = keyword(b"GCRA");
+const LEAKYBUCKET: Keyword = keyword(b"LEAKYBUCKET");
+const FIXEDWINDOW: Keyword = keyword(b"FIXEDWINDOW");
+const SLIDINGWINDOW: Keyword = keyword(b"SLIDINGWINDOW");
+const SLIDINGLOG: Keyword = keyword(b"SLIDINGLOG");
+const BURST: Keyword = keyword(b"BURST");
+const COST: Keyword = keyword(b"COST");
+const ATMOST: Keyword = keyword(b"ATMOST");
+const FORCE: Keyword = keyword(b"FORCE");
+const DETAIL: Keyword = keyword(b"DETAIL");
 
-/// A word as a number, so that a keyword is one comparison. Of ASCII only a
-/// letter's two cases become the same letter by their 0x20 bit, so that two
-/// words have the same number only if they are the same but for their case.
-/// What is longer than any keyword has the number of the empty word.
-const fn keyword(word: &[u8]) -> u128 {
-    let mut number = 0;
-    let mut at = 0;
-    if word.len() > 16 {
-        return 0;
-    }
-    while at < word.len() {
-        number = number << 8 | (word[at] | 0x20) as u128;
-        at += 1;
-    }
-    number
+/// A word of 4 to 16 bytes in lower case, to be compared at once: its length,
+/// and its first and last 8 (or, of a shorter word, 4) bytes, which overlap or
+/// meet and so are all of it. Other words are like no keyword.
+type Keyword = (usize, u64, u64);
+
+const fn keyword(word: &[u8]) -> Keyword {
+    // Of ASCII only a letter's two cases become the same letter by this bit.
+    const LOWER: u64 = 0x2020_2020_2020_2020;
+    let (first, last) = if let (Some(first), Some(last)) = (word.first_chunk(), word.last_chunk()) {
+        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+    } else if let (Some(first), Some(last)) = (word.first_chunk(), word.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        (first as u64, last as u64)
+    } else {
+        (0, 0)
+    };
+    (word.len(), first | LOWER, last | LOWER)
 }
 
 const US_PER_S: u64 = 1_000_000;
@@ -277,6 +279,7 @@ fn digits(word: &[u8]) -> Option<u64> {
 
 /// A period in microseconds: a decimal number and an optional unit, seconds if
 /// none. Its range is the limit's business.
+#[inline]
 pub fn period_us(word: &[u8]) -> Result<u64, Fault> {
     match digits(word) {
         Some(seconds) => Ok(seconds.saturating_mul(US_PER_S)),
@@ -284,6 +287,7 @@ pub fn period_us(word: &[u8]) -> Result<u64, Fault> {
     }
 }
 
+#[inline(never)]
 fn written_out_period_us(word: &[u8]) -> Result<u64, Fault> {
     let number_len = word
         .iter()
