@@ -77,26 +77,31 @@ impl Key {
     /// The slice shows the value as it was when the command began: nothing may
     /// read it after [`Key::store`].
     pub fn bytes(&self) -> Result<Option<&[u8]>, Fault> {
-        // SAFETY: the handle is open.
-        let key_type = unsafe { api!(RedisModule_KeyType(self.handle)) };
-        if key_type == raw::KeyType::Empty as c_int {
-            return Ok(None);
-        }
-        if key_type != raw::KeyType::String as c_int {
-            return Err(Fault::WrongType);
-        }
         // Reading a value directly gives it an encoding of its own, so what
         // can't be ours by its length is left alone.
         // SAFETY: the handle is open.
         let len = unsafe { api!(RedisModule_ValueLength(self.handle)) };
+        if len == 0 && self.is_missing() {
+            return Ok(None);
+        }
         if !rl_core::is_possible_len(len) {
             return Err(Fault::WrongType);
         }
         let (start, len) = self.direct();
+        if start.is_null() {
+            // Not a string, but a collection of so many members.
+            return Err(Fault::WrongType);
+        }
         self.value.set(Some((start, len)));
         // SAFETY: the server gives a pointer to len bytes, which stay until the
         // key is written or closed; it is written only through `store`.
         Ok(Some(unsafe { std::slice::from_raw_parts(start, len) }))
+    }
+
+    fn is_missing(&self) -> bool {
+        // SAFETY: the handle is open.
+        let key_type = unsafe { api!(RedisModule_KeyType(self.handle)) };
+        key_type == raw::KeyType::Empty as c_int
     }
 
     /// Stores what the account holds: changes the value where it lies, builds
@@ -114,22 +119,7 @@ impl Key {
                 Some(place) if account.keeps_layout() => {
                     self.change(place, account, free_at_us, now_us)
                 }
-                old => {
-                    let mut built = vec![0; account.stored_len()];
-                    account.pieces(|offset, bytes| {
-                        if let Some(place) = built.get_mut(offset..offset + bytes.len()) {
-                            place.copy_from_slice(bytes);
-                        }
-                    });
-                    if old.is_some() {
-                        // Growing a string in place would double its room.
-                        self.delete();
-                    }
-                    self.create(&built);
-                    let (expire_ms, _) = self.expire(free_at_us, now_us);
-                    let value = &built;
-                    propagate::send(self.ctx, self.name, Change::Whole { value, expire_ms });
-                }
+                _ => self.build(account, free_at_us, now_us),
             }
         }
         // SAFETY: ctx and name are those of the running command.
@@ -169,6 +159,25 @@ impl Key {
         propagate::send(self.ctx, self.name, change);
     }
 
+    /// Builds the value anew.
+    #[inline(never)]
+    fn build(&self, account: &Account, free_at_us: u64, now_us: u64) {
+        let mut built = vec![0; account.stored_len()];
+        account.pieces(|offset, bytes| {
+            if let Some(place) = built.get_mut(offset..offset + bytes.len()) {
+                place.copy_from_slice(bytes);
+            }
+        });
+        if self.value.get().is_some() {
+            // Growing a string in place would double its room.
+            self.delete();
+        }
+        self.create(&built);
+        let (expire_ms, _) = self.expire(free_at_us, now_us);
+        let value = &built;
+        propagate::send(self.ctx, self.name, Change::Whole { value, expire_ms });
+    }
+
     /// Makes a value of its own for a key that has none.
     fn create(&self, value: &[u8]) {
         // SAFETY: the handle is open to be written, and the key is empty.
@@ -183,14 +192,14 @@ impl Key {
         unsafe { api!(RedisModule_DeleteKey(self.handle)) };
     }
 
-    /// Where the value lies.
+    /// Where the value lies; null if it is not a string.
     fn direct(&self) -> (*mut u8, usize) {
         let mode = match self.access {
             Access::Read => MODE_READ,
             Access::Change => MODE_READ | MODE_WRITE,
         };
         let mut len = 0;
-        // SAFETY: the handle is open in this mode and holds a string.
+        // SAFETY: the handle is open in this mode.
         let start = unsafe { api!(RedisModule_StringDMA(self.handle, &mut len, mode)) };
         (start.cast(), len)
     }

@@ -58,6 +58,7 @@ pub fn throttle(ctx: *mut raw::RedisModuleCtx, admitted: bool, answer: &Answer) 
 }
 
 /// An error reply.
+#[cold]
 pub fn fault(ctx: *mut raw::RedisModuleCtx, fault: &Fault) -> c_int {
     let text = match fault {
         // SAFETY: a plain call of the module API within a command.
