@@ -69,11 +69,7 @@ impl<'a> Account<'a> {
     /// # Errors
     ///
     /// [`Foreign`] if the bytes were not written by this module.
-    pub fn read(
-        &mut self,
-        stored: Option<&'a [u8]>,
-        limits: &Slots<Limit>,
-    ) -> Result<(), Foreign> {
+    pub fn read(&mut self, stored: Option<&'a [u8]>, limits: &Slots<Limit>) -> Result<(), Foreign> {
         let mut rest = match stored {
             Some([]) => return Err(Foreign),
             Some(bytes) => bytes,
@@ -96,6 +92,16 @@ impl<'a> Account<'a> {
             };
             self.lines.push(line).map_err(|_| Foreign)?;
         }
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            self.drop_rest(rest)
+        }
+    }
+
+    /// Checks the records that no limit of the call is for.
+    #[cold]
+    fn drop_rest(&mut self, mut rest: &[u8]) -> Result<(), Foreign> {
         self.dropped_len = rest.len();
         let mut records = self.lines.len();
         while !rest.is_empty() {
@@ -121,7 +127,7 @@ impl<'a> Account<'a> {
                 }
                 Ok(self.charge(taken))
             }
-            Verdict::Refuse { cost } if ask.cost > 0 => Ok(self.refuse(cost)),
+            Verdict::Refuse if ask.cost > 0 => Ok(self.refused()),
             _ => Ok(self.peek(ask)),
         }
     }
@@ -135,8 +141,8 @@ impl<'a> Account<'a> {
                 self.answer(|line| line.usage.hold_back(&line.limit, now_us));
                 (true, taken)
             }
-            Verdict::Refuse { cost } => {
-                self.answer(|line| line.wait(now_us, cost));
+            Verdict::Refuse => {
+                self.answer(|line| line.answer.wait);
                 (false, 0)
             }
         };
@@ -152,8 +158,13 @@ impl<'a> Account<'a> {
 
     /// Refuses a take of `cost` units, with the wait for them.
     pub fn refuse(&mut self, cost: u64) -> Report {
-        let now_us = self.now_us;
-        self.answer(|line| line.wait(now_us, cost));
+        self.ask(cost);
+        self.refused()
+    }
+
+    /// Refuses what the limits were just asked for.
+    fn refused(&mut self) -> Report {
+        self.answer(|line| line.answer.wait);
         let mut report = self.report(false, 0, false);
         // The wait counts from the state as it was moved, so that is stored.
         report.store = self.moved && matches!(report.governing.wait, Wait::AfterUs(_));
@@ -241,7 +252,7 @@ impl<'a> Account<'a> {
         let mut offset = 0;
         for line in self.lines.iter() {
             match line.usage.for_storage(&line.limit, self.now_us) {
-                Unstored::Record(record) => patch(offset, &record.bytes()[..record.len()]),
+                Unstored::Record(record) => patch(offset, record.bytes()),
                 Unstored::Log(log) => {
                     let header = log.header_in_place(log_count(&line.limit));
                     patch(offset, &state::log_header(&header, line.limit.period_us()));
@@ -262,7 +273,7 @@ impl<'a> Account<'a> {
         for line in self.lines.iter() {
             let unstored = line.usage.for_storage(&line.limit, self.now_us);
             match &unstored {
-                Unstored::Record(record) => put(offset, &record.bytes()[..record.len()]),
+                Unstored::Record(record) => put(offset, record.bytes()),
                 Unstored::Log(log) => {
                     let (header, entries) = log.rebuilt(log_count(&line.limit));
                     put(offset, &state::log_header(&header, line.limit.period_us()));
@@ -276,8 +287,8 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// What the limits say to an ask.
-    fn decide(&self, ask: Ask) -> Verdict {
+    /// What the limits say to an ask. Of a refusal, each has its wait noted.
+    fn decide(&mut self, ask: Ask) -> Verdict {
         if ask.cost == 0 {
             return self.all_or_none(0);
         }
@@ -290,19 +301,33 @@ impl<'a> Account<'a> {
         let remaining = |line: &Line| line.usage.remaining(&line.limit);
         match self.lines.iter().map(remaining).min() {
             // What "at most n" was refused is the first unit.
-            None | Some(0) => Verdict::Refuse { cost: 1 },
+            None | Some(0) => {
+                self.ask(1);
+                Verdict::Refuse
+            }
             Some(room) => Verdict::Admit {
                 taken: ask.cost.min(room),
             },
         }
     }
 
-    fn all_or_none(&self, cost: u64) -> Verdict {
-        if self.admits(cost) {
+    fn all_or_none(&mut self, cost: u64) -> Verdict {
+        if self.ask(cost) {
             Verdict::Admit { taken: cost }
         } else {
-            Verdict::Refuse { cost }
+            Verdict::Refuse
         }
+    }
+
+    /// Notes every limit's wait for `cost` units; returns whether there is none.
+    fn ask(&mut self, cost: u64) -> bool {
+        let mut admitted = true;
+        for line in self.lines.iter_mut() {
+            let wait = line.wait(self.now_us, cost);
+            line.answer.wait = wait;
+            admitted &= wait == Wait::Now;
+        }
+        admitted
     }
 
     /// Whether `cost` can be charged to every limit whatever they say.
@@ -342,13 +367,13 @@ impl Line<'_> {
 enum Verdict {
     /// So many units may be charged.
     Admit { taken: u64 },
-    /// None may; the caller is told the wait for `cost`.
-    Refuse { cost: u64 },
+    /// None may; the caller is told the waits that were noted.
+    Refuse,
 }
 
 fn stored_len(unstored: &Unstored) -> usize {
     match unstored {
-        Unstored::Record(record) => record.len(),
+        Unstored::Record(record) => record.bytes().len(),
         Unstored::Log(log) => {
             state::log_entry_at(usize::try_from(log.slots_to_store()).unwrap_or(0))
         }

@@ -60,12 +60,12 @@ impl<T: Copy> Slots<T> {
 
     /// The items in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.items[..self.len].iter().flatten()
+        self.items.iter().map_while(Option::as_ref)
     }
 
     /// The items in order, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.items[..self.len].iter_mut().flatten()
+        self.items.iter_mut().map_while(Option::as_mut)
     }
 }
 

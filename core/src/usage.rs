@@ -13,7 +13,7 @@ use crate::bucket::{grains, units_up, Bucket, Rate};
 use crate::decision::{Answer, TooMuch, Wait};
 use crate::limit::{Algorithm, Limit};
 use crate::log::Log;
-use crate::state::{Record, Stored, WindowKind};
+use crate::state::{Encoded, Record, Stored, WindowKind};
 use crate::time::window_start_us;
 use crate::window::{self, Fixed, Sliding};
 
@@ -57,8 +57,8 @@ impl<'a> Usage<'a> {
 
     /// What was stored, as it stands now under `limit`.
     pub fn resume(stored: &Stored<'a>, limit: &Limit, now_us: u64) -> Resumed<'a> {
-        let held = Held::now(stored, now_us);
-        if !held.counts_like(limit) {
+        let held = Held::now(stored, limit, now_us);
+        if !held.goes_on {
             let level = held.usage.level().min(grains(limit.capacity()));
             return Resumed {
                 usage: Usage::holding(level, limit, now_us),
@@ -66,8 +66,7 @@ impl<'a> Usage<'a> {
             };
         }
         let mut usage = held.usage;
-        let may_exceed = held.capacity == Some(limit.capacity());
-        let clamped = !may_exceed && usage.clamp(limit, now_us);
+        let clamped = !held.may_exceed && usage.clamp(limit, now_us);
         Resumed {
             usage,
             moved: clamped || held.stepped_back,
@@ -191,53 +190,52 @@ impl<'a> Usage<'a> {
 
     /// What is to be stored.
     pub fn for_storage(&self, limit: &Limit, now_us: u64) -> Unstored<'_, 'a> {
-        let start_us = window_start_us(now_us, limit.period_us());
-        let window = |kind, current, previous| {
-            Unstored::Record(Record::Window {
-                kind,
-                start_us,
-                current,
-                previous,
-                count: limit.count(),
-                period_us: limit.period_us(),
-            })
+        let window = |kind, current, previous| Record::Window {
+            kind,
+            start_us: window_start_us(now_us, limit.period_us()),
+            current,
+            previous,
+            count: limit.count(),
+            period_us: limit.period_us(),
         };
-        match self {
-            Usage::Bucket(bucket) => Unstored::Record(Record::Bucket {
+        let record = match self {
+            Usage::Bucket(bucket) => Record::Bucket {
                 at_us: bucket.at_us(),
                 level: bucket.level(),
                 rate: Rate::of(limit),
                 debt: (bucket.level() > grains(limit.capacity())).then_some(limit.capacity()),
-            }),
+            },
             Usage::Fixed(fixed) => window(WindowKind::Fixed, fixed.used(), 0),
             Usage::Sliding(sliding) => {
                 window(WindowKind::Sliding, sliding.current(), sliding.previous())
             }
-            Usage::Log(log) => Unstored::Log(log),
-        }
+            Usage::Log(log) => return Unstored::Log(log),
+        };
+        Unstored::Record(record.encode())
     }
 }
 
 /// A usage on its way to the stored form.
 pub enum Unstored<'u, 'a> {
-    Record(Record),
+    Record(Encoded),
     Log(&'u Log<'a>),
 }
 
-/// A stored state at the instant of a call, still under the limit it was
-/// written for.
+/// A stored state at the instant of a call, and what the call's limit makes of it.
 struct Held<'a> {
     usage: Usage<'a>,
-    /// The rate of a bucket; of the others only the period matters.
-    rate: Rate,
-    /// The capacity that usage may be above, because FORCE brought it there.
-    capacity: Option<u64>,
+    /// The limit goes on counting in this very state: it is of the same family
+    /// and period, and of a bucket the rate is the same.
+    goes_on: bool,
+    /// Usage may be above the capacity, because FORCE brought it there.
+    may_exceed: bool,
     /// The state spoke of the future, and was taken as now.
     stepped_back: bool,
 }
 
 impl<'a> Held<'a> {
-    fn now(stored: &Stored<'a>, now_us: u64) -> Held<'a> {
+    fn now(stored: &Stored<'a>, limit: &Limit, now_us: u64) -> Held<'a> {
+        let algorithm = limit.algorithm();
         match *stored {
             Stored::Record(Record::Bucket {
                 at_us,
@@ -246,8 +244,8 @@ impl<'a> Held<'a> {
                 debt,
             }) => Held {
                 usage: Usage::Bucket(Bucket::drained(at_us, level, rate, now_us)),
-                rate,
-                capacity: debt,
+                goes_on: algorithm.is_bucket() && rate == Rate::of(limit),
+                may_exceed: debt == Some(limit.capacity()),
                 stepped_back: at_us > now_us && level > 0,
             },
             Stored::Record(Record::Window {
@@ -257,19 +255,26 @@ impl<'a> Held<'a> {
                 previous,
                 count,
                 period_us,
-            }) => Held {
-                usage: match kind {
-                    WindowKind::Fixed => {
-                        Usage::Fixed(Fixed::rolled(start_us, current, period_us, now_us))
-                    }
-                    WindowKind::Sliding => Usage::Sliding(Sliding::rolled(
-                        start_us, current, previous, period_us, now_us,
-                    )),
-                },
-                rate: Rate { count, period_us },
-                capacity: Some(count),
-                stepped_back: start_us > now_us && (current | previous) > 0,
-            },
+            }) => {
+                let (usage, same_kind) = match kind {
+                    WindowKind::Fixed => (
+                        Usage::Fixed(Fixed::rolled(start_us, current, period_us, now_us)),
+                        algorithm == Algorithm::FixedWindow,
+                    ),
+                    WindowKind::Sliding => (
+                        Usage::Sliding(Sliding::rolled(
+                            start_us, current, previous, period_us, now_us,
+                        )),
+                        algorithm == Algorithm::SlidingWindow,
+                    ),
+                };
+                Held {
+                    usage,
+                    goes_on: same_kind && period_us == limit.period_us(),
+                    may_exceed: count == limit.capacity(),
+                    stepped_back: start_us > now_us && (current | previous) > 0,
+                }
+            }
             Stored::Log {
                 header,
                 period_us,
@@ -277,27 +282,13 @@ impl<'a> Held<'a> {
             } => {
                 log.expire(period_us, now_us);
                 let stepped_back = log.pull_back(now_us);
-                let count = u64::from(header.count);
                 Held {
                     usage: Usage::Log(log),
-                    rate: Rate { count, period_us },
-                    capacity: Some(count),
+                    goes_on: algorithm == Algorithm::SlidingLog && period_us == limit.period_us(),
+                    may_exceed: u64::from(header.count) == limit.capacity(),
                     stepped_back,
                 }
             }
         }
-    }
-
-    /// Whether a call's limit goes on counting in this very state: the same
-    /// family and period, and of a bucket the same rate.
-    fn counts_like(&self, limit: &Limit) -> bool {
-        let same_count = self.rate.count == limit.count();
-        let family = match self.usage {
-            Usage::Bucket(_) => limit.algorithm().is_bucket() && same_count,
-            Usage::Fixed(_) => limit.algorithm() == Algorithm::FixedWindow,
-            Usage::Sliding(_) => limit.algorithm() == Algorithm::SlidingWindow,
-            Usage::Log(_) => limit.algorithm() == Algorithm::SlidingLog,
-        };
-        family && self.rate.period_us == limit.period_us()
     }
 }
