@@ -155,7 +155,7 @@ impl<'a> Args<'a> {
         let (Some(count), Some(period)) = (count, self.next()) else {
             return Err(fault::incomplete_limit(algorithm));
         };
-        let count = units(count, fault::COUNT)?;
+        let count = units(count, fault::count(algorithm))?;
         let period_us = period_us(period)?;
         let mut burst = None;
         let mut next = self.next();

@@ -59,6 +59,7 @@ impl From<TooMuch> for Fault {
 }
 
 pub const COUNT: &str = "ERR count must be an integer between 0 and 1000000000000";
+const LOG_COUNT: &str = "ERR count of a SLIDINGLOG must be an integer between 0 and 100000";
 pub const BURST: &str = "ERR BURST must be an integer between 0 and 1000000000000";
 pub const COST: &str = "ERR COST must be an integer between 0 and 1000000000000";
 pub const ATMOST: &str = "ERR ATMOST must be an integer between 0 and 1000000000000";
@@ -74,6 +75,14 @@ pub const LIMIT_FIRST: &str = "ERR a limit must come before COST, ATMOST, FORCE 
 pub const BURST_PLACE: &str = "ERR BURST must follow the count and period of its limit";
 pub const COST_OR_ATMOST: &str = "ERR COST and ATMOST exclude each other";
 pub const INTERNAL: &str = "ERR internal error of the redis-rl module; please report it";
+
+/// The error that says what a count of this algorithm may be.
+pub fn count(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::SlidingLog => LOG_COUNT,
+        _ => COUNT,
+    }
+}
 
 /// How much of an unknown word is quoted, in bytes.
 const QUOTED_LEN: usize = 32;

@@ -17,31 +17,36 @@
 //! arrival time* is the instant at which used reaches 0 (ITU-T I.371, annex A,
 //! and the "virtual scheduling" form there). One state serves all three.
 //!
-//! **Exactness.** Usage is kept in *grains* of 2^-24 unit, at the instant of
-//! the last take. Draining rounds down to a whole grain, so every stored value
-//! is at most one grain (0.00000006 units) above the exact one; costs and
-//! capacities are whole units, so no single decision is changed by it.
+//! **Exactness.** Usage is kept in whole *grains*, 18,000,000 to a unit, at the
+//! instant of the last take. What drained is rounded down to a grain, so a take
+//! leaves usage above the exact one by less than 0.00000006 units, and never
+//! below it. The number is chosen so that the common limits lose nothing at
+//! all: in a millisecond, n a second, a minute or an hour drain whole grains.
 
 use crate::decision::{TooMuch, Wait};
 use crate::limit::{Limit, MAX_DRAIN_US, MAX_PERIOD_US, MAX_UNITS};
 use crate::time::MAX_INSTANT_US;
 
-/// Grains in a unit, as a shift.
-const GRAIN_BITS: u32 = 24;
+/// Grains in a unit.
+const UNIT: u64 = 18_000_000;
 
 /// `units` in grains.
 pub fn grains(units: u64) -> u128 {
-    u128::from(units) << GRAIN_BITS
+    u128::from(units) * u128::from(UNIT)
 }
 
 /// `grains` in units, rounded up; what passes u64 is more than any capacity.
 pub fn units_up(grains: u128) -> u64 {
-    u64::try_from(grains.div_ceil(1 << GRAIN_BITS)).unwrap_or(u64::MAX)
+    units_down(grains + u128::from(UNIT - 1))
 }
 
 /// `grains` in units, rounded down.
 fn units_down(grains: u128) -> u64 {
-    u64::try_from(grains >> GRAIN_BITS).unwrap_or(u64::MAX)
+    match u64::try_from(grains) {
+        // Nearly always, and a fast division.
+        Ok(grains) => grains / UNIT,
+        Err(_) => u64::try_from(grains / u128::from(UNIT)).unwrap_or(u64::MAX),
+    }
 }
 
 /// The speed at which usage drains: `count` units in `period_us`.
@@ -54,7 +59,7 @@ pub struct Rate {
 // Every product below stays inside u128: the largest is a usage of
 // MAX_DRAIN_US x MAX_UNITS (grains x period) plus one cost over the longest period.
 const _: () = {
-    let grain = 1u128 << GRAIN_BITS;
+    let grain = UNIT as u128;
     let most = MAX_DRAIN_US as u128 * MAX_UNITS as u128 * grain;
     let cost = MAX_PERIOD_US as u128 * MAX_UNITS as u128 * grain;
     assert!(most.checked_add(2 * cost).is_some());

@@ -1,4 +1,4 @@
-"""The README's examples, executed: each `redis` block on an empty server, with its replies.
+"""The examples of the README and of docs/, executed: each `redis` block on an empty server.
 
 In a block, `> ` stands before a command, the line after it is the reply, and `# 600 ms later`
 lets time pass. Errors that the table of errors spells out in full are in test_errors.py.
@@ -10,8 +10,12 @@ import pytest
 
 from harness import ROOT
 
-README = (ROOT / "README.md").read_text()
-BLOCKS = re.findall(r"^```redis\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+README = ROOT / "README.md"
+EXAMPLES = [
+    pytest.param(block, id=f"{page.name}:{block.splitlines()[0]}")
+    for page in [README, *sorted((ROOT / "docs").glob("*.md"))]
+    for block in re.findall(r"^```redis\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+]
 
 
 def shown(reply):
@@ -22,12 +26,12 @@ def shown(reply):
 
 
 def test_there_are_examples():
-    assert len(BLOCKS) >= 2
+    assert len(EXAMPLES) >= 10
     for command in ["RL.TAKE", "RL.PEEK", "RL.GIVE", "RL.MTAKE", "CL.THROTTLE"]:
-        assert f"> {command} " in "".join(BLOCKS)
+        assert f"\n> {command} " in README.read_text()
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0])
+@pytest.mark.parametrize("block", EXAMPLES)
 def test_example(block, raw, clock):
     lines = iter(block.splitlines())
     for line in lines:
@@ -40,7 +44,7 @@ def test_example(block, raw, clock):
 
 def test_syntax_is_the_servers(raw):
     """The commands of the README's synopsis are those that the server has."""
-    synopsis = set(re.findall(r"^((?:RL|CL)\.[A-Z]+) +(?:key|numkeys)", README, re.MULTILINE))
+    synopsis = set(re.findall(r"^((?:RL|CL)\.[A-Z]+) +(?:key|numkeys) ", README.read_text(), re.M))
     assert synopsis == {"RL.TAKE", "RL.PEEK", "RL.GIVE", "RL.MTAKE", "RL.THROTTLE"}
     for command in synopsis | {"CL.THROTTLE"}:
         assert raw("COMMAND", "INFO", command)[0] is not None
