@@ -95,10 +95,8 @@ impl<'a> Args<'a> {
         let mut next = self.next();
         let mut limited = false;
         while let Some((algorithm, word)) = next.and_then(|word| Some((algorithm(word)?, word))) {
-            let (limit, after) = self.limit(algorithm, word)?;
-            push(limit)?;
+            next = self.limit(algorithm, word, &mut push)?;
             limited = true;
-            next = after;
         }
         let mut request = Request {
             ask: Ask::cost(1),
@@ -141,12 +139,13 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// The limit that `word` begins, and the word after it.
+    /// Hands over the limit that `word` begins, and returns the word after it.
     fn limit(
         &mut self,
         algorithm: Algorithm,
         word: &'a [u8],
-    ) -> Result<(Limit, Option<&'a [u8]>), Fault> {
+        push: &mut impl FnMut(Limit) -> Result<(), Fault>,
+    ) -> Result<Option<&'a [u8]>, Fault> {
         let count = if starts_number(word) {
             Some(word)
         } else {
@@ -164,10 +163,12 @@ impl<'a> Args<'a> {
             burst = Some(self.value("BURST", fault::BURST)?);
             next = self.next();
         }
-        Ok((Limit::new(algorithm, count, period_us, burst)?, next))
+        push(Limit::new(algorithm, count, period_us, burst)?)?;
+        Ok(next)
     }
 
     /// The value of an option; `range` is the error that says what it may be.
+    #[inline]
     fn value(&mut self, name: &'static str, range: &'static str) -> Result<u64, Fault> {
         match self.next() {
             Some(word) => units(word, range),

@@ -115,28 +115,26 @@ impl Key {
             // The account may look into the stored bytes, so whatever it is
             // asked comes before they change.
             let (free_at_us, now_us) = (account.free_at_us(), account.now_us());
-            match self.value.get() {
-                Some(place) if account.keeps_layout() => {
-                    self.change(place, account, free_at_us, now_us)
-                }
-                _ => self.build(account, free_at_us, now_us),
+            let in_place = self.value.get();
+            if !in_place.is_some_and(|place| self.change(place, account, free_at_us, now_us)) {
+                self.build(account, free_at_us, now_us);
             }
         }
         // SAFETY: ctx and name are those of the running command.
         unsafe { api!(RedisModule_SignalModifiedKey(self.ctx, self.name)) };
     }
 
-    /// Changes a value where it lies.
+    /// Changes a value where it lies, if it can be; returns whether it was.
     fn change(
         &self,
         (start, len): (*mut u8, usize),
         account: &Account,
         free_at_us: u64,
         now_us: u64,
-    ) {
+    ) -> bool {
         let piecemeal = len > propagate::WHOLE_LEN;
         let mut patches = Vec::new();
-        account.patches(|offset, bytes| {
+        let changed = account.patches(|offset, bytes| {
             // SAFETY: the value has len bytes, and handing out the patches
             // reads none of them.
             unsafe { copy(bytes, start, offset, len) };
@@ -144,6 +142,9 @@ impl Key {
                 patches.push((offset, bytes.len()));
             }
         });
+        if !changed {
+            return false;
+        }
         let (expire_ms, new_expiry) = self.expire(free_at_us, now_us);
         // SAFETY: the value has len bytes and has not moved.
         let value = unsafe { std::slice::from_raw_parts(start, len) };
@@ -157,6 +158,7 @@ impl Key {
             Change::Whole { value, expire_ms }
         };
         propagate::send(self.ctx, self.name, change);
+        true
     }
 
     /// Builds the value anew.

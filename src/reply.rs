@@ -31,6 +31,7 @@ pub fn verdict<'a>(
     }
 }
 
+#[inline(always)]
 fn numbers(ctx: *mut raw::RedisModuleCtx, answer: &Answer) {
     integer(ctx, signed(answer.remaining));
     let wait_ms = match answer.wait {

@@ -76,21 +76,14 @@ impl<'a> Account<'a> {
             None => &[],
         };
         for limit in limits.iter() {
-            let before = rest.len();
-            let usage = if rest.is_empty() {
-                Usage::empty(limit, self.now_us)
+            let line = self.lines.push(Line::new(limit)).map_err(|_| Foreign)?;
+            if rest.is_empty() {
+                line.usage = Usage::empty(limit, self.now_us);
             } else {
-                let resumed = Usage::resume(&state::read(&mut rest)?, limit, self.now_us);
-                self.moved |= resumed.moved;
-                resumed.usage
-            };
-            let line = Line {
-                limit: *limit,
-                usage,
-                stored_len: before - rest.len(),
-                answer: Answer::NONE,
-            };
-            self.lines.push(line).map_err(|_| Foreign)?;
+                let before = rest.len();
+                self.moved |= line.usage.resume(&mut rest, limit, self.now_us)?;
+                line.stored_len = before - rest.len();
+            }
         }
         if rest.is_empty() {
             Ok(())
@@ -105,7 +98,7 @@ impl<'a> Account<'a> {
         self.dropped_len = rest.len();
         let mut records = self.lines.len();
         while !rest.is_empty() {
-            state::read(&mut rest)?;
+            state::skip(&mut rest)?;
             records += 1;
         }
         if records > MAX_LIMITS {
@@ -119,6 +112,7 @@ impl<'a> Account<'a> {
     /// # Errors
     ///
     /// [`TooMuch`] if a FORCE would leave the range of a limit; nothing is charged.
+    #[inline(always)]
     pub fn take(&mut self, ask: Ask) -> Result<Report, TooMuch> {
         match self.decide(ask) {
             Verdict::Admit { taken } if taken > 0 => {
@@ -225,33 +219,48 @@ impl<'a> Account<'a> {
     pub fn stored_len(&self) -> usize {
         self.lines
             .iter()
-            .map(|line| stored_len(&line.usage.for_storage(&line.limit, self.now_us)))
+            .map(|line| stored_len(&line.for_storage(self.now_us)))
             .sum()
     }
 
     /// Whether every record keeps its place and its length, so that the stored
     /// bytes can be changed where they are, by [`Account::patches`].
     pub fn keeps_layout(&self) -> bool {
-        let keeps = |line: &Line| {
-            let unstored = line.usage.for_storage(&line.limit, self.now_us);
-            let in_place = match &unstored {
+        self.in_place().is_some()
+    }
+
+    /// The records to be stored, if every one keeps its place and its length.
+    fn in_place(&self) -> Option<Slots<Unstored<'_, 'a>>> {
+        if self.dropped_len > 0 {
+            return None;
+        }
+        let mut records = Slots::new();
+        for line in self.lines.iter() {
+            let unstored = line.for_storage(self.now_us);
+            let keeps_place = match &unstored {
                 Unstored::Record(_) => true,
                 // A log that was begun anew has no ring yet, even if the one
                 // it will get is as long as what is stored.
                 Unstored::Log(log) => log.keeps_ring(),
             };
-            in_place && line.stored_len == stored_len(&unstored)
-        };
-        self.dropped_len == 0 && self.lines.iter().all(keeps)
+            if !keeps_place || line.stored_len != stored_len(&unstored) {
+                return None;
+            }
+            records.push(unstored).ok()?;
+        }
+        Some(records)
     }
 
     /// The pieces, as (offset, bytes), that bring the stored bytes to this
-    /// state, if [`Account::keeps_layout`]. The stored bytes are not read
-    /// while the pieces are handed out.
-    pub fn patches(&self, mut patch: impl FnMut(usize, &[u8])) {
+    /// state, if [`Account::keeps_layout`]; else there are none, and it returns
+    /// false. The stored bytes are not read while the pieces are handed out.
+    pub fn patches(&self, mut patch: impl FnMut(usize, &[u8])) -> bool {
+        let Some(records) = self.in_place() else {
+            return false;
+        };
         let mut offset = 0;
-        for line in self.lines.iter() {
-            match line.usage.for_storage(&line.limit, self.now_us) {
+        for (line, unstored) in self.lines.iter().zip(records.iter()) {
+            match unstored {
                 Unstored::Record(record) => patch(offset, record.bytes()),
                 Unstored::Log(log) => {
                     let header = log.header_in_place(log_count(&line.limit));
@@ -264,6 +273,7 @@ impl<'a> Account<'a> {
             }
             offset += line.stored_len;
         }
+        true
     }
 
     /// Writes the whole state into `out`, which has [`Account::stored_len`]
@@ -271,7 +281,7 @@ impl<'a> Account<'a> {
     pub fn pieces(&self, mut put: impl FnMut(usize, &[u8])) {
         let mut offset = 0;
         for line in self.lines.iter() {
-            let unstored = line.usage.for_storage(&line.limit, self.now_us);
+            let unstored = line.for_storage(self.now_us);
             match &unstored {
                 Unstored::Record(record) => put(offset, record.bytes()),
                 Unstored::Log(log) => {
@@ -288,6 +298,7 @@ impl<'a> Account<'a> {
     }
 
     /// What the limits say to an ask. Of a refusal, each has its wait noted.
+    #[inline(always)]
     fn decide(&mut self, ask: Ask) -> Verdict {
         if ask.cost == 0 {
             return self.all_or_none(0);
@@ -339,6 +350,7 @@ impl<'a> Account<'a> {
 
     /// Settles every limit's answer; `act` does to it what the call does and
     /// says the wait.
+    #[inline(always)]
     fn answer(&mut self, mut act: impl FnMut(&mut Line) -> Wait) {
         for line in self.lines.iter_mut() {
             let wait = act(line);
@@ -346,6 +358,7 @@ impl<'a> Account<'a> {
         }
     }
 
+    #[inline(always)]
     fn report(&self, admitted: bool, taken: u64, store: bool) -> Report {
         Report {
             admitted,
@@ -356,7 +369,21 @@ impl<'a> Account<'a> {
     }
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    fn new(limit: &Limit) -> Line<'a> {
+        Line {
+            limit: *limit,
+            usage: Usage::unread(),
+            stored_len: 0,
+            answer: Answer::NONE,
+        }
+    }
+
+    fn for_storage(&self, now_us: u64) -> Unstored<'_, 'a> {
+        self.usage.for_storage(&self.limit, now_us)
+    }
+
+    #[inline(always)]
     fn wait(&self, now_us: u64, cost: u64) -> Wait {
         self.usage.wait(&self.limit, now_us, cost)
     }

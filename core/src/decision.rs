@@ -84,7 +84,6 @@ pub struct Report {
 /// The answer that governs among several; `admitted` says by which rule.
 pub fn governing<'a>(admitted: bool, answers: impl Iterator<Item = &'a Answer>) -> Answer {
     answers
-        .copied()
         .reduce(|best, next| {
             let ahead = if admitted {
                 next.remaining < best.remaining
@@ -97,6 +96,7 @@ pub fn governing<'a>(admitted: bool, answers: impl Iterator<Item = &'a Answer>) 
                 best
             }
         })
+        .copied()
         .unwrap_or(Answer::NONE)
 }
 

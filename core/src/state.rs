@@ -115,33 +115,38 @@ pub enum Record {
     },
 }
 
-/// One limit's state as it was stored.
-#[derive(Clone, Copy, Debug)]
-pub enum Stored<'a> {
-    Record(Record),
-    Log {
-        header: Header,
-        period_us: u64,
-        log: Log<'a>,
-    },
-}
-
 /// Whether a value of `len` bytes can be ours at all: what can be told
 /// without looking at it.
 pub fn is_possible_len(len: usize) -> bool {
     len >= NARROW_LEN && len % 4 == 0
 }
 
-/// Takes the first record off `bytes`.
+/// Whether the first record of `bytes` can be nothing but a log.
+pub fn begins_log(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&(TAG | LOG))
+}
+
+/// Takes the first record off `bytes`, whatever it is.
 ///
 /// # Errors
 ///
 /// [`Foreign`] if this module did not write it.
-pub fn read<'a>(bytes: &mut &'a [u8]) -> Result<Stored<'a>, Foreign> {
-    let tag = *bytes.first().ok_or(Foreign)?;
-    if tag == TAG | LOG {
-        return read_log(bytes).ok_or(Foreign);
+pub fn skip(bytes: &mut &[u8]) -> Result<(), Foreign> {
+    if begins_log(bytes) {
+        read_log(bytes).map(|_| ())
+    } else {
+        read_record(bytes).map(|_| ())
     }
+}
+
+/// Takes the record of a bucket or a window off `bytes`.
+///
+/// # Errors
+///
+/// [`Foreign`] if this module did not write it.
+#[inline(always)]
+pub fn read_record(bytes: &mut &[u8]) -> Result<Record, Foreign> {
+    let tag = *bytes.first().ok_or(Foreign)?;
     let record = if tag & WIDE == 0 {
         let (chunk, rest) = bytes.split_first_chunk().ok_or(Foreign)?;
         *bytes = rest;
@@ -157,10 +162,7 @@ pub fn read<'a>(bytes: &mut &'a [u8]) -> Result<Stored<'a>, Foreign> {
         // A wide record that could be narrow was not written here.
         read_wide(tag, chunk).filter(|record| record.narrow_period().is_none())
     };
-    record
-        .filter(Record::is_valid)
-        .map(Stored::Record)
-        .ok_or(Foreign)
+    record.filter(Record::is_valid).ok_or(Foreign)
 }
 
 fn read_narrow(tag: u8, bytes: &[u8; NARROW_LEN]) -> Option<Record> {
@@ -218,7 +220,17 @@ fn window_kind(kind: u8) -> Option<WindowKind> {
     }
 }
 
-fn read_log<'a>(bytes: &mut &'a [u8]) -> Option<Stored<'a>> {
+/// Takes the record of a log off `bytes`: its header, its period, and the log
+/// itself.
+///
+/// # Errors
+///
+/// [`Foreign`] if this module did not write it.
+pub fn read_log<'a>(bytes: &mut &'a [u8]) -> Result<(Header, u64, Log<'a>), Foreign> {
+    try_read_log(bytes).ok_or(Foreign)
+}
+
+fn try_read_log<'a>(bytes: &mut &'a [u8]) -> Option<(Header, u64, Log<'a>)> {
     let period_us = u64_at(bytes, 0)? >> 8;
     let header = Header {
         total: u64_at(bytes, 8)?,
@@ -242,11 +254,7 @@ fn read_log<'a>(bytes: &mut &'a [u8]) -> Option<Stored<'a>> {
         return None;
     }
     *bytes = rest;
-    Some(Stored::Log {
-        header,
-        period_us,
-        log,
-    })
+    Some((header, period_us, log))
 }
 
 impl Record {
@@ -365,6 +373,7 @@ impl Record {
 
 /// A record in its stored form. It is written low fields first: the zeros
 /// above a short field are overwritten by the next one.
+#[derive(Clone, Copy, Debug)]
 pub struct Encoded {
     bytes: [u8; WIDE_BUCKET_LEN],
     len: usize,
@@ -442,8 +451,7 @@ fn encode_period(period_us: u64) -> Option<u64> {
     let [us, ms, s, min] = PERIOD_UNITS_US;
     [(3, min), (2, s), (1, ms), (0, us)]
         .into_iter()
-        .find(|(_, unit_us)| period_us % unit_us == 0)
-        .map(|(unit, unit_us)| (unit, period_us / unit_us))
+        .find_map(|(unit, unit_us)| (period_us % unit_us == 0).then(|| (unit, period_us / unit_us)))
         .filter(|(_, value)| value >> PERIOD_VALUE_BITS == 0)
         .map(|(unit, value)| unit << PERIOD_VALUE_BITS | value)
 }

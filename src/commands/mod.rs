@@ -68,6 +68,7 @@ fn answer(
     let Request { ask, detail } = args.request(options, |limit| {
         limits
             .push(limit)
+            .map(|_| ())
             .map_err(|_| Fault::from(fault::TOO_MANY_LIMITS))
     })?;
     let key = Key::open(ctx, name, access);
