@@ -226,38 +226,27 @@ impl<'a> Account<'a> {
     /// Whether every record keeps its place and its length, so that the stored
     /// bytes can be changed where they are, by [`Account::patches`].
     pub fn keeps_layout(&self) -> bool {
-        self.in_place().is_some()
-    }
-
-    /// The records to be stored, if every one keeps its place and its length.
-    fn in_place(&self) -> Option<Slots<Unstored<'_, 'a>>> {
-        if self.dropped_len > 0 {
-            return None;
-        }
-        let mut records = Slots::new();
-        for line in self.lines.iter() {
-            let unstored = line.for_storage(self.now_us);
-            let keeps_place = match &unstored {
-                Unstored::Record(_) => true,
-                // A log that was begun anew has no ring yet, even if the one
-                // it will get is as long as what is stored.
-                Unstored::Log(log) => log.keeps_ring(),
-            };
-            if !keeps_place || line.stored_len != stored_len(&unstored) {
-                return None;
-            }
-            records.push(unstored).ok()?;
-        }
-        Some(records)
+        self.dropped_len == 0
+            && self
+                .lines
+                .iter()
+                .all(|line| line.keeps_place(&line.for_storage(self.now_us)))
     }
 
     /// The pieces, as (offset, bytes), that bring the stored bytes to this
     /// state, if [`Account::keeps_layout`]; else there are none, and it returns
     /// false. The stored bytes are not read while the pieces are handed out.
     pub fn patches(&self, mut patch: impl FnMut(usize, &[u8])) -> bool {
-        let Some(records) = self.in_place() else {
+        if self.dropped_len > 0 {
             return false;
-        };
+        }
+        let mut records = Slots::new();
+        for line in self.lines.iter() {
+            let unstored = line.for_storage(self.now_us);
+            if !line.keeps_place(&unstored) || records.push(unstored).is_err() {
+                return false;
+            }
+        }
         let mut offset = 0;
         for (line, unstored) in self.lines.iter().zip(records.iter()) {
             match unstored {
@@ -381,6 +370,17 @@ impl<'a> Line<'a> {
 
     fn for_storage(&self, now_us: u64) -> Unstored<'_, 'a> {
         self.usage.for_storage(&self.limit, now_us)
+    }
+
+    /// Whether what is to be stored fits where the stored record lies.
+    fn keeps_place(&self, unstored: &Unstored) -> bool {
+        let in_place = match unstored {
+            Unstored::Record(_) => true,
+            // A log that was begun anew has no ring yet, even if the one it
+            // will get is as long as what is stored.
+            Unstored::Log(log) => log.keeps_ring(),
+        };
+        in_place && self.stored_len == stored_len(unstored)
     }
 
     #[inline(always)]
