@@ -269,11 +269,11 @@ fn digits(word: &[u8]) -> Option<u64> {
     }
     let mut number = 0;
     for byte in word {
-        let digit = byte.wrapping_sub(b'0');
+        let digit = u64::from(*byte).wrapping_sub(u64::from(b'0'));
         if digit > 9 {
             return None;
         }
-        number = number * 10 + u64::from(digit);
+        number = number * 10 + digit;
     }
     Some(number)
 }

@@ -339,7 +339,6 @@ impl<'a> Account<'a> {
 
     /// Settles every limit's answer; `act` does to it what the call does and
     /// says the wait.
-    #[inline(always)]
     fn answer(&mut self, mut act: impl FnMut(&mut Line) -> Wait) {
         for line in self.lines.iter_mut() {
             let wait = act(line);

@@ -8,6 +8,9 @@
 //! - another rate, period or family: the units used at this instant, clamped to
 //!   the new capacity, are held as if they had been taken now. A window or a
 //!   log counts a part of a unit as a whole one.
+//!
+//! What every take runs through is marked `#[inline(always)]`: as calls, these
+//! few steps cost more in passing things on than in what they do.
 
 use crate::bucket::{grains, units_up, Bucket, Rate};
 use crate::decision::{Answer, TooMuch, Wait};
@@ -59,7 +62,6 @@ impl<'a> Usage<'a> {
     /// # Errors
     ///
     /// [`Foreign`] if this module did not write the record.
-    #[inline(always)]
     pub fn resume(
         &mut self,
         bytes: &mut &'a [u8],
