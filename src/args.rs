@@ -17,7 +17,7 @@
 use crate::fault::{self, Fault};
 use crate::server::api;
 use redis_module::raw;
-use rl_core::{Algorithm, Ask, Limit, Slots, MAX_UNITS};
+use rl_core::{Algorithm, Ask, Limit, MAX_UNITS};
 
 /// A word as the server hands it over.
 pub type Word = *mut raw::RedisModuleString;
@@ -37,6 +37,21 @@ pub fn bytes<'a>(word: Word) -> &'a [u8] {
 #[derive(Clone, Copy)]
 pub struct Args<'a> {
     words: &'a [Word],
+}
+
+/// Which options a command has.
+#[derive(Clone, Copy)]
+pub struct Options {
+    pub at_most: bool,
+    pub force: bool,
+    /// The options by name, for the error about an unknown word.
+    pub names: &'static str,
+}
+
+/// What a call asks, besides its limits.
+pub struct Request {
+    pub ask: Ask,
+    pub detail: bool,
 }
 
 impl<'a> Args<'a> {
@@ -71,181 +86,166 @@ impl<'a> Args<'a> {
         self.key().ok().map(bytes)
     }
 
-    /// The bytes of the next word, which stays the next.
-    fn peek(&self) -> Option<&'a [u8]> {
-        self.words.first().map(|word| bytes(*word))
-    }
-
-    /// Takes the next word if it is `keyword`.
-    fn accept(&mut self, keyword: &str) -> bool {
-        let found = self.peek().is_some_and(|word| is(word, keyword));
-        if found {
-            self.words = self.words.get(1..).unwrap_or_default();
+    /// Reads limits, handed over one by one, and then options, to the last word.
+    pub fn request(
+        mut self,
+        options: Options,
+        mut push: impl FnMut(Limit) -> Result<(), Fault>,
+    ) -> Result<Request, Fault> {
+        let mut next = self.next();
+        let mut limited = false;
+        while let Some((algorithm, word)) = next.and_then(|word| Some((algorithm(word)?, word))) {
+            next = self.limit(algorithm, word, &mut push)?;
+            limited = true;
         }
-        found
-    }
-}
-
-/// Which options a command has.
-#[derive(Clone, Copy)]
-pub struct Options {
-    pub at_most: bool,
-    pub force: bool,
-    /// The options by name, for the error about an unknown word.
-    pub names: &'static str,
-}
-
-/// What a call asks of which limits.
-pub struct Request<L> {
-    pub limits: L,
-    pub ask: Ask,
-    pub detail: bool,
-}
-
-/// The limits of one key.
-impl Request<Slots<Limit>> {
-    pub fn parse(args: &mut Args, options: Options) -> Result<Self, Fault> {
-        let mut limits = Slots::new();
-        let (ask, detail) = parse(args, options, |limit| {
-            limits
-                .push(limit)
-                .map_err(|_| Fault::from(fault::TOO_MANY_LIMITS))
-        })?;
-        Ok(Request {
-            limits,
-            ask,
-            detail,
-        })
-    }
-}
-
-/// One limit a key.
-impl Request<Vec<Limit>> {
-    pub fn parse(args: &mut Args, options: Options) -> Result<Self, Fault> {
-        let mut limits = Vec::new();
-        let (ask, detail) = parse(args, options, |limit| {
-            limits.push(limit);
-            Ok(())
-        })?;
-        Ok(Request {
-            limits,
-            ask,
-            detail,
-        })
-    }
-}
-
-/// Reads limits, then options, to the last word.
-fn parse(
-    args: &mut Args,
-    options: Options,
-    mut push: impl FnMut(Limit) -> Result<(), Fault>,
-) -> Result<(Ask, bool), Fault> {
-    let mut limits = 0;
-    while let Some(algorithm) = args.peek().and_then(algorithm) {
-        push(parse_limit(args, algorithm)?)?;
-        limits += 1;
-    }
-    let mut cost = None;
-    let mut at_most = None;
-    let mut force = false;
-    let mut detail = false;
-    while let Some(word) = args.next() {
-        if is(word, "COST") {
-            once("COST", cost.is_some())?;
-            cost = Some(option_value(args, "COST", fault::COST)?);
-        } else if options.at_most && is(word, "ATMOST") {
-            once("ATMOST", at_most.is_some())?;
-            at_most = Some(option_value(args, "ATMOST", fault::ATMOST)?);
-        } else if options.force && is(word, "FORCE") {
-            once("FORCE", force)?;
-            force = true;
-        } else if is(word, "DETAIL") {
-            once("DETAIL", detail)?;
-            detail = true;
-        } else if is(word, "BURST") {
-            return Err(Fault::from(fault::BURST_PLACE));
-        } else if algorithm(word).is_some() {
-            return Err(Fault::from(fault::LIMIT_FIRST));
+        let mut request = Request {
+            ask: Ask::cost(1),
+            detail: false,
+        };
+        let mut cost_given = false;
+        while let Some(word) = next {
+            match keyword(word) {
+                COST => {
+                    once("COST", cost_given && !request.ask.at_most)?;
+                    not_both(cost_given)?;
+                    cost_given = true;
+                    request.ask.cost = self.value("COST", fault::COST)?;
+                }
+                ATMOST if options.at_most => {
+                    once("ATMOST", request.ask.at_most)?;
+                    not_both(cost_given)?;
+                    cost_given = true;
+                    request.ask.at_most = true;
+                    request.ask.cost = self.value("ATMOST", fault::ATMOST)?;
+                }
+                FORCE if options.force => {
+                    once("FORCE", request.ask.force)?;
+                    request.ask.force = true;
+                }
+                DETAIL => {
+                    once("DETAIL", request.detail)?;
+                    request.detail = true;
+                }
+                BURST => return Err(Fault::from(fault::BURST_PLACE)),
+                _ if algorithm(word).is_some() => return Err(Fault::from(fault::LIMIT_FIRST)),
+                _ => return Err(fault::unknown_argument(word, options.names)),
+            }
+            next = self.next();
+        }
+        if limited {
+            Ok(request)
         } else {
-            return Err(fault::unknown_argument(word, options.names));
+            Err(Fault::from(fault::LIMIT_FIRST))
         }
     }
-    if limits == 0 {
-        return Err(Fault::from(fault::LIMIT_FIRST));
+
+    /// Hands over the limit that `word` begins, and returns the word after it.
+    fn limit(
+        &mut self,
+        algorithm: Algorithm,
+        word: &'a [u8],
+        push: &mut impl FnMut(Limit) -> Result<(), Fault>,
+    ) -> Result<Option<&'a [u8]>, Fault> {
+        let count = if starts_number(word) {
+            Some(word)
+        } else {
+            self.next()
+        };
+        let (Some(count), Some(period)) = (count, self.next()) else {
+            return Err(fault::incomplete_limit(algorithm));
+        };
+        let count = units(count, fault::count(algorithm))?;
+        let period_us = period_us(period)?;
+        let mut burst = None;
+        let mut next = self.next();
+        while next.is_some_and(|word| keyword(word) == BURST) {
+            once("BURST", burst.is_some())?;
+            burst = Some(self.value("BURST", fault::BURST)?);
+            next = self.next();
+        }
+        push(Limit::new(algorithm, count, period_us, burst)?)?;
+        Ok(next)
     }
-    let ask = Ask {
-        cost: match (cost, at_most) {
-            (Some(_), Some(_)) => return Err(Fault::from(fault::COST_OR_ATMOST)),
-            (Some(cost), None) | (None, Some(cost)) => cost,
-            (None, None) => 1,
-        },
-        at_most: at_most.is_some(),
-        force,
-    };
-    Ok((ask, detail))
+
+    /// The value of an option; `range` is the error that says what it may be.
+    #[inline]
+    fn value(&mut self, name: &'static str, range: &'static str) -> Result<u64, Fault> {
+        match self.next() {
+            Some(word) => units(word, range),
+            None => Err(fault::no_value(name)),
+        }
+    }
 }
 
-fn once(name: &str, given: bool) -> Result<(), Fault> {
+fn once(name: &'static str, given: bool) -> Result<(), Fault> {
     if given {
-        return Err(Fault::from(format!("ERR {name} may be given only once")));
+        Err(fault::given_twice(name))
+    } else {
+        Ok(())
     }
-    Ok(())
 }
 
-fn option_value(args: &mut Args, name: &str, range: &'static str) -> Result<u64, Fault> {
-    let word = args
-        .next()
-        .ok_or_else(|| Fault::from(format!("ERR {name} needs a value")))?;
-    units(word, range)
+fn not_both(given: bool) -> Result<(), Fault> {
+    if given {
+        Err(Fault::from(fault::COST_OR_ATMOST))
+    } else {
+        Ok(())
+    }
 }
 
-/// The algorithm that a word starts a limit with: its name, or a number for a
+/// The algorithm that a word begins a limit with: its name, or a number for a
 /// token bucket.
-fn algorithm(word: &[u8]) -> Option<(Algorithm, &'static str)> {
+fn algorithm(word: &[u8]) -> Option<Algorithm> {
     if starts_number(word) {
-        return Some((Algorithm::TokenBucket, "TOKENBUCKET"));
+        return Some(Algorithm::TokenBucket);
     }
-    const NAMES: [(Algorithm, &str); 6] = [
-        (Algorithm::TokenBucket, "TOKENBUCKET"),
-        (Algorithm::Gcra, "GCRA"),
-        (Algorithm::LeakyBucket, "LEAKYBUCKET"),
-        (Algorithm::FixedWindow, "FIXEDWINDOW"),
-        (Algorithm::SlidingWindow, "SLIDINGWINDOW"),
-        (Algorithm::SlidingLog, "SLIDINGLOG"),
-    ];
-    NAMES.into_iter().find(|(_, name)| is(word, name))
-}
-
-fn parse_limit(
-    args: &mut Args,
-    (algorithm, name): (Algorithm, &'static str),
-) -> Result<Limit, Fault> {
-    if !args.peek().is_some_and(starts_number) {
-        let _name = args.next();
+    match keyword(word) {
+        TOKENBUCKET => Some(Algorithm::TokenBucket),
+        GCRA => Some(Algorithm::Gcra),
+        LEAKYBUCKET => Some(Algorithm::LeakyBucket),
+        FIXEDWINDOW => Some(Algorithm::FixedWindow),
+        SLIDINGWINDOW => Some(Algorithm::SlidingWindow),
+        SLIDINGLOG => Some(Algorithm::SlidingLog),
+        _ => None,
     }
-    let (Some(count), Some(period)) = (args.next(), args.next()) else {
-        return Err(Fault::from(format!(
-            "ERR {name} needs a count and a period"
-        )));
-    };
-    let count = units(count, fault::count(algorithm))?;
-    let period_us = period_us(period)?;
-    let mut burst = None;
-    while args.accept("BURST") {
-        once("BURST", burst.is_some())?;
-        burst = Some(option_value(args, "BURST", fault::BURST)?);
-    }
-    Ok(Limit::new(algorithm, count, period_us, burst)?)
 }
 
 fn starts_number(word: &[u8]) -> bool {
     matches!(word.first(), Some(b'0'..=b'9' | b'+' | b'-' | b'.'))
 }
 
-fn is(word: &[u8], keyword: &str) -> bool {
-    word.eq_ignore_ascii_case(keyword.as_bytes())
+const TOKENBUCKET: Keyword = keyword(b"TOKENBUCKET");
+const GCRA: Keyword = keyword(b"GCRA");
+const LEAKYBUCKET: Keyword = keyword(b"LEAKYBUCKET");
+const FIXEDWINDOW: Keyword = keyword(b"FIXEDWINDOW");
+const SLIDINGWINDOW: Keyword = keyword(b"SLIDINGWINDOW");
+const SLIDINGLOG: Keyword = keyword(b"SLIDINGLOG");
+const BURST: Keyword = keyword(b"BURST");
+const COST: Keyword = keyword(b"COST");
+const ATMOST: Keyword = keyword(b"ATMOST");
+const FORCE: Keyword = keyword(b"FORCE");
+const DETAIL: Keyword = keyword(b"DETAIL");
+
+/// A word of 4 to 16 bytes in lower case, to be compared at once: its length,
+/// and its first and last 8 (or, of a shorter word, 4) bytes, which overlap or
+/// meet and so are all of it. Other words are like no keyword.
+type Keyword = (usize, u64, u64);
+
+const fn keyword(word: &[u8]) -> Keyword {
+    // Of ASCII only a letter's two cases become the same letter by this bit.
+    const LOWER: u64 = 0x2020_2020_2020_2020;
+    let (first, last) = if let (Some(first), Some(last)) = (word.first_chunk(), word.last_chunk()) {
+        (u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+    } else if let (Some(first), Some(last)) = (word.first_chunk(), word.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        (first as u64, last as u64)
+    } else {
+        (0, 0)
+    };
+    (word.len(), first | LOWER, last | LOWER)
 }
+
+const US_PER_S: u64 = 1_000_000;
 
 /// A number of units from 0 to [`MAX_UNITS`]; `range` is the error that says so.
 pub fn units(word: &[u8], range: &'static str) -> Result<u64, Fault> {
@@ -267,15 +267,29 @@ fn digits(word: &[u8]) -> Option<u64> {
     if word.is_empty() || word.len() > 18 {
         return None;
     }
-    word.iter().try_fold(0, |value, byte| {
-        byte.is_ascii_digit()
-            .then(|| value * 10 + u64::from(byte - b'0'))
-    })
+    let mut number = 0;
+    for byte in word {
+        let digit = u64::from(*byte).wrapping_sub(u64::from(b'0'));
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + digit;
+    }
+    Some(number)
 }
 
 /// A period in microseconds: a decimal number and an optional unit, seconds if
 /// none. Its range is the limit's business.
+#[inline]
 pub fn period_us(word: &[u8]) -> Result<u64, Fault> {
+    match digits(word) {
+        Some(seconds) => Ok(seconds.saturating_mul(US_PER_S)),
+        None => written_out_period_us(word),
+    }
+}
+
+#[inline(never)]
+fn written_out_period_us(word: &[u8]) -> Result<u64, Fault> {
     let number_len = word
         .iter()
         .position(|byte| byte.is_ascii_alphabetic())
@@ -284,7 +298,7 @@ pub fn period_us(word: &[u8]) -> Result<u64, Fault> {
     let unit_us: u64 = match unit {
         b"us" => 1,
         b"ms" => 1_000,
-        b"" | b"s" => 1_000_000,
+        b"" | b"s" => US_PER_S,
         b"m" => 60_000_000,
         b"h" => 3_600_000_000,
         b"d" => 86_400_000_000,

@@ -2,7 +2,7 @@
 //! `rl.take`, `rl.refuse` and `rl.give` in the class of modules (`d` in
 //! `notify-keyspace-events`). While that class is off they cost nothing.
 
-use crate::args::Word;
+use crate::key::Key;
 use crate::server::api;
 use crate::stats::Deed;
 use redis_module::raw;
@@ -11,20 +11,20 @@ use std::os::raw::c_int;
 const MODULE_CLASS: c_int = raw::REDISMODULE_NOTIFY_MODULE;
 
 /// Tells of what was done to a key. Peeks are not told of.
-pub fn tell(ctx: *mut raw::RedisModuleCtx, key: Word, deed: Deed) {
+pub fn tell(key: &Key, deed: Deed) {
     let event = match deed {
         Deed::Admitted { .. } | Deed::Forced { .. } => c"rl.take",
         Deed::Refused { .. } => c"rl.refuse",
         Deed::Given { .. } => c"rl.give",
         Deed::Peeked { .. } => return,
     };
-    // SAFETY: ctx and key are those of the running command, the event is static.
+    // SAFETY: the key is of the running command, the event is static.
     unsafe {
         api!(RedisModule_NotifyKeyspaceEvent(
-            ctx,
+            key.ctx(),
             MODULE_CLASS,
             event.as_ptr(),
-            key
+            key.name()
         ))
     };
 }

@@ -87,7 +87,34 @@ pub fn count(algorithm: Algorithm) -> &'static str {
 /// How much of an unknown word is quoted, in bytes.
 const QUOTED_LEN: usize = 32;
 
+/// A limit without its count or its period.
+#[cold]
+pub fn incomplete_limit(algorithm: Algorithm) -> Fault {
+    let name = match algorithm {
+        Algorithm::TokenBucket => "TOKENBUCKET",
+        Algorithm::Gcra => "GCRA",
+        Algorithm::LeakyBucket => "LEAKYBUCKET",
+        Algorithm::FixedWindow => "FIXEDWINDOW",
+        Algorithm::SlidingWindow => "SLIDINGWINDOW",
+        Algorithm::SlidingLog => "SLIDINGLOG",
+    };
+    Fault::from(format!("ERR {name} needs a count and a period"))
+}
+
+/// An option without its value.
+#[cold]
+pub fn no_value(option: &str) -> Fault {
+    Fault::from(format!("ERR {option} needs a value"))
+}
+
+/// An option that was given before.
+#[cold]
+pub fn given_twice(option: &str) -> Fault {
+    Fault::from(format!("ERR {option} may be given only once"))
+}
+
 /// An argument that is neither a limit nor one of the command's `options`.
+#[cold]
 pub fn unknown_argument(word: &[u8], options: &str) -> Fault {
     Fault::from(format!(
         "ERR unknown argument '{}': must be a limit ([TOKENBUCKET] count period, GCRA, \

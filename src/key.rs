@@ -62,81 +62,79 @@ impl Key {
         }
     }
 
+    /// The context of the command that opened it.
+    pub fn ctx(&self) -> *mut raw::RedisModuleCtx {
+        self.ctx
+    }
+
+    /// The key's name.
+    pub fn name(&self) -> Word {
+        self.name
+    }
+
     /// The stored bytes, or `None` where there is no key.
     ///
     /// The slice shows the value as it was when the command began: nothing may
     /// read it after [`Key::store`].
     pub fn bytes(&self) -> Result<Option<&[u8]>, Fault> {
-        // SAFETY: the handle is open.
-        let key_type = unsafe { api!(RedisModule_KeyType(self.handle)) };
-        if key_type == raw::KeyType::Empty as c_int {
-            return Ok(None);
-        }
-        if key_type != raw::KeyType::String as c_int {
-            return Err(Fault::WrongType);
-        }
         // Reading a value directly gives it an encoding of its own, so what
         // can't be ours by its length is left alone.
         // SAFETY: the handle is open.
         let len = unsafe { api!(RedisModule_ValueLength(self.handle)) };
+        if len == 0 && self.is_missing() {
+            return Ok(None);
+        }
         if !rl_core::is_possible_len(len) {
             return Err(Fault::WrongType);
         }
         let (start, len) = self.direct();
+        if start.is_null() {
+            // Not a string, but a collection of so many members.
+            return Err(Fault::WrongType);
+        }
         self.value.set(Some((start, len)));
         // SAFETY: the server gives a pointer to len bytes, which stay until the
         // key is written or closed; it is written only through `store`.
         Ok(Some(unsafe { std::slice::from_raw_parts(start, len) }))
     }
 
+    fn is_missing(&self) -> bool {
+        // SAFETY: the handle is open.
+        let key_type = unsafe { api!(RedisModule_KeyType(self.handle)) };
+        key_type == raw::KeyType::Empty as c_int
+    }
+
     /// Stores what the account holds: changes the value where it lies, builds
     /// it anew, or deletes the key if nothing is held; sets the expiry; tells
     /// watchers, replicas and the AOF.
-    pub fn store(&self, account: &Account, now_us: u64) {
+    pub fn store(&self, account: &Account) {
         if account.is_unused() {
             self.delete();
             propagate::send(self.ctx, self.name, Change::Deleted);
         } else {
             // The account may look into the stored bytes, so whatever it is
             // asked comes before they change.
-            let free_at_us = account.free_at_us();
-            match self.value.get() {
-                Some(place) if account.keeps_layout() => {
-                    self.change(place, account, free_at_us, now_us)
-                }
-                old => {
-                    let mut built = vec![0; account.stored_len()];
-                    account.pieces(|offset, bytes| {
-                        if let Some(place) = built.get_mut(offset..offset + bytes.len()) {
-                            place.copy_from_slice(bytes);
-                        }
-                    });
-                    if old.is_some() {
-                        // Growing a string in place would double its room.
-                        self.delete();
-                    }
-                    self.create(&built);
-                    let (expire_ms, _) = self.expire(free_at_us, now_us);
-                    let value = &built;
-                    propagate::send(self.ctx, self.name, Change::Whole { value, expire_ms });
-                }
+            let (free_at_us, now_us) = (account.free_at_us(), account.now_us());
+            let in_place = self.value.get();
+            if !in_place.is_some_and(|place| self.change(place, account, free_at_us, now_us)) {
+                self.build(account, free_at_us, now_us);
             }
         }
         // SAFETY: ctx and name are those of the running command.
         unsafe { api!(RedisModule_SignalModifiedKey(self.ctx, self.name)) };
     }
 
-    /// Changes a value where it lies.
+    /// Changes a value where it lies, if it can be; returns whether it was.
     fn change(
         &self,
         (start, len): (*mut u8, usize),
         account: &Account,
         free_at_us: u64,
         now_us: u64,
-    ) {
+    ) -> bool {
         let piecemeal = len > propagate::WHOLE_LEN;
         let mut patches = Vec::new();
-        account.patches(|offset, bytes| {
+        let changed = account.patches(|offset, bytes| {
             // SAFETY: the value has len bytes, and handing out the patches
             // reads none of them.
             unsafe { copy(bytes, start, offset, len) };
@@ -144,6 +142,9 @@ impl Key {
                 patches.push((offset, bytes.len()));
             }
         });
+        if !changed {
+            return false;
+        }
         let (expire_ms, new_expiry) = self.expire(free_at_us, now_us);
         // SAFETY: the value has len bytes and has not moved.
         let value = unsafe { std::slice::from_raw_parts(start, len) };
@@ -157,6 +158,26 @@ impl Key {
             Change::Whole { value, expire_ms }
         };
         propagate::send(self.ctx, self.name, change);
+        true
+    }
+
+    /// Builds the value anew.
+    #[inline(never)]
+    fn build(&self, account: &Account, free_at_us: u64, now_us: u64) {
+        let mut built = vec![0; account.stored_len()];
+        account.pieces(|offset, bytes| {
+            if let Some(place) = built.get_mut(offset..offset + bytes.len()) {
+                place.copy_from_slice(bytes);
+            }
+        });
+        if self.value.get().is_some() {
+            // Growing a string in place would double its room.
+            self.delete();
+        }
+        self.create(&built);
+        let (expire_ms, _) = self.expire(free_at_us, now_us);
+        let value = &built;
+        propagate::send(self.ctx, self.name, Change::Whole { value, expire_ms });
     }
 
     /// Makes a value of its own for a key that has none.
@@ -173,14 +194,14 @@ impl Key {
         unsafe { api!(RedisModule_DeleteKey(self.handle)) };
     }
 
-    /// Where the value lies.
+    /// Where the value lies; null if it is not a string.
     fn direct(&self) -> (*mut u8, usize) {
         let mode = match self.access {
             Access::Read => MODE_READ,
             Access::Change => MODE_READ | MODE_WRITE,
         };
         let mut len = 0;
-        // SAFETY: the handle is open in this mode and holds a string.
+        // SAFETY: the handle is open in this mode.
         let start = unsafe { api!(RedisModule_StringDMA(self.handle, &mut len, mode)) };
         (start.cast(), len)
     }

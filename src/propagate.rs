@@ -36,14 +36,20 @@ pub enum Change<'a> {
 }
 
 /// Sends a change to whoever follows.
+#[inline]
 pub fn send(ctx: *mut raw::RedisModuleCtx, key: Word, change: Change) {
-    if !followers::possible() {
+    if followers::possible() {
+        replicate(ctx, key, change);
+    } else {
         // The cheapest way to count a change. The command itself, which this
         // would send, reaches nobody.
         // SAFETY: a plain call of the module API within a command.
         unsafe { api!(RedisModule_ReplicateVerbatim(ctx)) };
-        return;
     }
+}
+
+#[inline(never)]
+fn replicate(ctx: *mut raw::RedisModuleCtx, key: Word, change: Change) {
     // SAFETY: each format says what follows it: s a word, b bytes and their
     // length, c a C string, l a long long. The server copies everything.
     unsafe {

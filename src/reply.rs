@@ -31,6 +31,7 @@ pub fn verdict<'a>(
     }
 }
 
+#[inline(always)]
 fn numbers(ctx: *mut raw::RedisModuleCtx, answer: &Answer) {
     integer(ctx, signed(answer.remaining));
     let wait_ms = match answer.wait {
@@ -58,6 +59,7 @@ pub fn throttle(ctx: *mut raw::RedisModuleCtx, admitted: bool, answer: &Answer) 
 }
 
 /// An error reply.
+#[cold]
 pub fn fault(ctx: *mut raw::RedisModuleCtx, fault: &Fault) -> c_int {
     let text = match fault {
         // SAFETY: a plain call of the module API within a command.

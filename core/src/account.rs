@@ -5,10 +5,10 @@
 //! back, or the state was written under another limit), a refused take stores
 //! it as moved, since the wait it answers counts from there.
 
-use crate::decision::{Answer, Ask, Report, TooMuch, Wait};
+use crate::decision::{governing, Answer, Ask, Report, TooMuch, Wait};
 use crate::limit::Limit;
-use crate::slots::Slots;
-use crate::state::{self, Foreign, Stored};
+use crate::slots::{Slots, MAX_LIMITS};
+use crate::state::{self, Foreign};
 use crate::usage::{Unstored, Usage};
 
 /// One limit of the account.
@@ -18,6 +18,8 @@ struct Line<'a> {
     usage: Usage<'a>,
     /// Bytes that its stored record takes; 0 if it had none.
     stored_len: usize,
+    /// What the call is answered, once it is decided.
+    answer: Answer,
 }
 
 /// What a key holds, seen through the limits of a call.
@@ -32,10 +34,19 @@ pub struct Account<'a> {
 }
 
 impl<'a> Account<'a> {
-    /// Reads the bytes of a key (`None`: there is no key) for a call at
-    /// `now_us`, which is at most [`crate::MAX_INSTANT_US`]. Limits are matched to stored
-    /// ones by position; limits beyond the stored ones start unused, and
-    /// stored ones beyond the limits are dropped at the next write.
+    /// An account without limits, for a call at `now_us`, which is at most
+    /// [`crate::MAX_INSTANT_US`].
+    pub fn new(now_us: u64) -> Account<'a> {
+        Account {
+            lines: Slots::new(),
+            now_us,
+            moved: false,
+            dropped_len: 0,
+        }
+    }
+
+    /// A new account that has read a key: [`Account::new`] and
+    /// [`Account::read`].
     ///
     /// # Errors
     ///
@@ -45,42 +56,55 @@ impl<'a> Account<'a> {
         limits: &Slots<Limit>,
         now_us: u64,
     ) -> Result<Account<'a>, Foreign> {
-        if stored.is_some_and(<[u8]>::is_empty) {
-            return Err(Foreign);
-        }
-        let mut rest = stored.unwrap_or_default();
-        let mut account = Account {
-            lines: Slots::new(),
-            now_us,
-            moved: false,
-            dropped_len: 0,
+        let mut account = Account::new(now_us);
+        account.read(stored, limits)?;
+        Ok(account)
+    }
+
+    /// Reads the bytes of a key (`None`: there is no key) into a new account.
+    /// Limits are matched to stored ones by position; limits beyond the stored
+    /// ones start unused, and stored ones beyond the limits are dropped at the
+    /// next write.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] if the bytes were not written by this module.
+    pub fn read(&mut self, stored: Option<&'a [u8]>, limits: &Slots<Limit>) -> Result<(), Foreign> {
+        let mut rest = match stored {
+            Some([]) => return Err(Foreign),
+            Some(bytes) => bytes,
+            None => &[],
         };
         for limit in limits.iter() {
-            let before = rest.len();
-            let usage = if rest.is_empty() {
-                Usage::empty(limit, now_us)
+            let line = self.lines.push(Line::new(limit)).map_err(|_| Foreign)?;
+            if rest.is_empty() {
+                line.usage = Usage::empty(limit, self.now_us);
             } else {
-                let resumed = Usage::resume(&state::read(&mut rest)?, limit, now_us);
-                account.moved |= resumed.moved;
-                resumed.usage
-            };
-            let line = Line {
-                limit: *limit,
-                usage,
-                stored_len: before - rest.len(),
-            };
-            account.lines.push(line).map_err(|_| Foreign)?;
+                let before = rest.len();
+                self.moved |= line.usage.resume(&mut rest, limit, self.now_us)?;
+                line.stored_len = before - rest.len();
+            }
         }
-        account.dropped_len = rest.len();
-        let mut records = account.lines.len();
+        if rest.is_empty() {
+            Ok(())
+        } else {
+            self.drop_rest(rest)
+        }
+    }
+
+    /// Checks the records that no limit of the call is for.
+    #[cold]
+    fn drop_rest(&mut self, mut rest: &[u8]) -> Result<(), Foreign> {
+        self.dropped_len = rest.len();
+        let mut records = self.lines.len();
         while !rest.is_empty() {
-            let _: Stored = state::read(&mut rest)?;
+            state::skip(&mut rest)?;
             records += 1;
         }
-        if records > crate::MAX_LIMITS {
+        if records > MAX_LIMITS {
             return Err(Foreign);
         }
-        Ok(account)
+        Ok(())
     }
 
     /// Decides a take and charges what it admits.
@@ -88,6 +112,7 @@ impl<'a> Account<'a> {
     /// # Errors
     ///
     /// [`TooMuch`] if a FORCE would leave the range of a limit; nothing is charged.
+    #[inline(always)]
     pub fn take(&mut self, ask: Ask) -> Result<Report, TooMuch> {
         match self.decide(ask) {
             Verdict::Admit { taken } if taken > 0 => {
@@ -96,66 +121,83 @@ impl<'a> Account<'a> {
                 }
                 Ok(self.charge(taken))
             }
-            Verdict::Refuse { cost } if cost > 0 => Ok(self.refuse(cost)),
+            Verdict::Refuse if ask.cost > 0 => Ok(self.refused()),
             _ => Ok(self.peek(ask)),
         }
     }
 
     /// Answers what [`Account::take`] would have answered, and how things
     /// stand. Nothing is to be stored.
-    pub fn peek(&self, ask: Ask) -> Report {
-        match self.decide(ask) {
+    pub fn peek(&mut self, ask: Ask) -> Report {
+        let now_us = self.now_us;
+        let (admitted, taken) = match self.decide(ask) {
             Verdict::Admit { taken } => {
-                let hold_back = |line: &Line| line.usage.hold_back(&line.limit, self.now_us);
-                Report::new(true, taken, false, self.answers(hold_back))
+                self.answer(|line| line.usage.hold_back(&line.limit, now_us));
+                (true, taken)
             }
-            Verdict::Refuse { cost } => {
-                let waits = self.answers(|line| self.wait(line, cost));
-                Report::new(false, 0, false, waits)
+            Verdict::Refuse => {
+                self.answer(|line| line.answer.wait);
+                (false, 0)
             }
-        }
+        };
+        self.report(admitted, taken, false)
     }
 
     /// Whether every limit admits `cost` units.
     pub fn admits(&self, cost: u64) -> bool {
         self.lines
             .iter()
-            .all(|line| self.wait(line, cost) == Wait::Now)
+            .all(|line| line.wait(self.now_us, cost) == Wait::Now)
     }
 
     /// Refuses a take of `cost` units, with the wait for them.
-    pub fn refuse(&self, cost: u64) -> Report {
-        let mut report = Report::new(false, 0, false, self.answers(|line| self.wait(line, cost)));
+    pub fn refuse(&mut self, cost: u64) -> Report {
+        self.ask(cost);
+        self.refused()
+    }
+
+    /// Refuses what the limits were just asked for.
+    fn refused(&mut self) -> Report {
+        self.answer(|line| line.answer.wait);
+        let mut report = self.report(false, 0, false);
         // The wait counts from the state as it was moved, so that is stored.
-        report.store = self.moved && matches!(report.governing().wait, Wait::AfterUs(_));
+        report.store = self.moved && matches!(report.governing.wait, Wait::AfterUs(_));
         report
+    }
+
+    /// Charges `cost` units to every limit without asking them: they were
+    /// asked by [`Account::admits`], or it is a force that was found in range.
+    pub fn charge(&mut self, cost: u64) -> Report {
+        let now_us = self.now_us;
+        self.answer(|line| {
+            let hold_back = line.usage.hold_back(&line.limit, now_us);
+            line.usage.charge(now_us, cost);
+            hold_back
+        });
+        self.report(true, cost, true)
     }
 
     /// Returns `cost` units to every limit.
     pub fn give(&mut self, cost: u64) -> Report {
         let store = cost > 0 && !self.is_unused();
-        if store {
-            let now_us = self.now_us;
-            for line in self.lines.iter_mut() {
+        let now_us = self.now_us;
+        self.answer(|line| {
+            if store {
                 line.usage.give(now_us, cost);
             }
-        }
-        let answers = self.answers(|_| Wait::Now);
-        Report::new(true, 0, store, answers)
+            Wait::Now
+        });
+        self.report(true, 0, store)
     }
 
-    /// Charges `cost` units to every limit without asking them: they were
-    /// asked by [`Account::peek`], or it is a force that was found in range.
-    pub fn charge(&mut self, cost: u64) -> Report {
-        let now_us = self.now_us;
-        let mut answers = Slots::new();
-        for line in self.lines.iter_mut() {
-            let wait = line.usage.hold_back(&line.limit, now_us);
-            line.usage.charge(now_us, cost);
-            let pushed = answers.push(line.usage.answer(&line.limit, now_us, wait));
-            debug_assert!(pushed.is_ok());
-        }
-        Report::new(true, cost, true, answers)
+    /// The answers to the call, one a limit.
+    pub fn answers(&self) -> impl Iterator<Item = &Answer> {
+        self.lines.iter().map(|line| &line.answer)
+    }
+
+    /// The instant of the call.
+    pub fn now_us(&self) -> u64 {
+        self.now_us
     }
 
     /// Whether nothing is used of any limit: then the key may as well not exist.
@@ -163,12 +205,12 @@ impl<'a> Account<'a> {
         self.lines.iter().all(|line| line.usage.is_unused())
     }
 
-    /// The instant, in microseconds, from which the stored state says the same
-    /// as no key at all.
+    /// The instant, in microseconds, from which the state says the same as no
+    /// key at all; known once the call is decided.
     pub fn free_at_us(&self) -> u64 {
         self.lines
             .iter()
-            .map(|line| line.usage.reset_us(&line.limit, self.now_us))
+            .map(|line| line.answer.reset_us)
             .max()
             .map_or(self.now_us, |reset_us| self.now_us + reset_us)
     }
@@ -177,34 +219,38 @@ impl<'a> Account<'a> {
     pub fn stored_len(&self) -> usize {
         self.lines
             .iter()
-            .map(|line| stored_len(&line.usage.for_storage(&line.limit, self.now_us)))
+            .map(|line| stored_len(&line.for_storage(self.now_us)))
             .sum()
     }
 
     /// Whether every record keeps its place and its length, so that the stored
     /// bytes can be changed where they are, by [`Account::patches`].
     pub fn keeps_layout(&self) -> bool {
-        let keeps = |line: &Line| {
-            let unstored = line.usage.for_storage(&line.limit, self.now_us);
-            let in_place = match &unstored {
-                Unstored::Record(_) => true,
-                // A log that was begun anew has no ring yet, even if the one
-                // it will get is as long as what is stored.
-                Unstored::Log(log) => log.keeps_ring(),
-            };
-            in_place && line.stored_len == stored_len(&unstored)
-        };
-        self.dropped_len == 0 && self.lines.iter().all(keeps)
+        self.dropped_len == 0
+            && self
+                .lines
+                .iter()
+                .all(|line| line.keeps_place(&line.for_storage(self.now_us)))
     }
 
     /// The pieces, as (offset, bytes), that bring the stored bytes to this
-    /// state, if [`Account::keeps_layout`]. The stored bytes are not read
-    /// while the pieces are handed out.
-    pub fn patches(&self, mut patch: impl FnMut(usize, &[u8])) {
-        let mut offset = 0;
+    /// state, if [`Account::keeps_layout`]; else there are none, and it returns
+    /// false. The stored bytes are not read while the pieces are handed out.
+    pub fn patches(&self, mut patch: impl FnMut(usize, &[u8])) -> bool {
+        if self.dropped_len > 0 {
+            return false;
+        }
+        let mut records = Slots::new();
         for line in self.lines.iter() {
-            match line.usage.for_storage(&line.limit, self.now_us) {
-                Unstored::Record(record) => patch(offset, &record.bytes()[..record.len()]),
+            let unstored = line.for_storage(self.now_us);
+            if !line.keeps_place(&unstored) || records.push(unstored).is_err() {
+                return false;
+            }
+        }
+        let mut offset = 0;
+        for (line, unstored) in self.lines.iter().zip(records.iter()) {
+            match unstored {
+                Unstored::Record(record) => patch(offset, record.bytes()),
                 Unstored::Log(log) => {
                     let header = log.header_in_place(log_count(&line.limit));
                     patch(offset, &state::log_header(&header, line.limit.period_us()));
@@ -216,6 +262,7 @@ impl<'a> Account<'a> {
             }
             offset += line.stored_len;
         }
+        true
     }
 
     /// Writes the whole state into `out`, which has [`Account::stored_len`]
@@ -223,9 +270,9 @@ impl<'a> Account<'a> {
     pub fn pieces(&self, mut put: impl FnMut(usize, &[u8])) {
         let mut offset = 0;
         for line in self.lines.iter() {
-            let unstored = line.usage.for_storage(&line.limit, self.now_us);
+            let unstored = line.for_storage(self.now_us);
             match &unstored {
-                Unstored::Record(record) => put(offset, &record.bytes()[..record.len()]),
+                Unstored::Record(record) => put(offset, record.bytes()),
                 Unstored::Log(log) => {
                     let (header, entries) = log.rebuilt(log_count(&line.limit));
                     put(offset, &state::log_header(&header, line.limit.period_us()));
@@ -239,8 +286,9 @@ impl<'a> Account<'a> {
         }
     }
 
-    /// What the limits say to an ask.
-    fn decide(&self, ask: Ask) -> Verdict {
+    /// What the limits say to an ask. Of a refusal, each has its wait noted.
+    #[inline(always)]
+    fn decide(&mut self, ask: Ask) -> Verdict {
         if ask.cost == 0 {
             return self.all_or_none(0);
         }
@@ -253,23 +301,33 @@ impl<'a> Account<'a> {
         let remaining = |line: &Line| line.usage.remaining(&line.limit);
         match self.lines.iter().map(remaining).min() {
             // What "at most n" was refused is the first unit.
-            None | Some(0) => Verdict::Refuse { cost: 1 },
+            None | Some(0) => {
+                self.ask(1);
+                Verdict::Refuse
+            }
             Some(room) => Verdict::Admit {
                 taken: ask.cost.min(room),
             },
         }
     }
 
-    fn all_or_none(&self, cost: u64) -> Verdict {
-        if self.admits(cost) {
+    fn all_or_none(&mut self, cost: u64) -> Verdict {
+        if self.ask(cost) {
             Verdict::Admit { taken: cost }
         } else {
-            Verdict::Refuse { cost }
+            Verdict::Refuse
         }
     }
 
-    fn wait(&self, line: &Line, cost: u64) -> Wait {
-        line.usage.wait(&line.limit, self.now_us, cost)
+    /// Notes every limit's wait for `cost` units; returns whether there is none.
+    fn ask(&mut self, cost: u64) -> bool {
+        let mut admitted = true;
+        for line in self.lines.iter_mut() {
+            let wait = line.wait(self.now_us, cost);
+            line.answer.wait = wait;
+            admitted &= wait == Wait::Now;
+        }
+        admitted
     }
 
     /// Whether `cost` can be charged to every limit whatever they say.
@@ -279,14 +337,54 @@ impl<'a> Account<'a> {
             .try_for_each(|line| line.usage.can_force(&line.limit, cost))
     }
 
-    fn answers(&self, wait: impl Fn(&Line) -> Wait) -> Slots<Answer> {
-        let mut answers = Slots::new();
-        for line in self.lines.iter() {
-            let answer = line.usage.answer(&line.limit, self.now_us, wait(line));
-            let pushed = answers.push(answer);
-            debug_assert!(pushed.is_ok());
+    /// Settles every limit's answer; `act` does to it what the call does and
+    /// says the wait.
+    fn answer(&mut self, mut act: impl FnMut(&mut Line) -> Wait) {
+        for line in self.lines.iter_mut() {
+            let wait = act(line);
+            line.answer = line.usage.answer(&line.limit, self.now_us, wait);
         }
-        answers
+    }
+
+    #[inline(always)]
+    fn report(&self, admitted: bool, taken: u64, store: bool) -> Report {
+        Report {
+            admitted,
+            taken,
+            store,
+            governing: governing(admitted, self.answers()),
+        }
+    }
+}
+
+impl<'a> Line<'a> {
+    fn new(limit: &Limit) -> Line<'a> {
+        Line {
+            limit: *limit,
+            usage: Usage::unread(),
+            stored_len: 0,
+            answer: Answer::NONE,
+        }
+    }
+
+    fn for_storage(&self, now_us: u64) -> Unstored<'_, 'a> {
+        self.usage.for_storage(&self.limit, now_us)
+    }
+
+    /// Whether what is to be stored fits where the stored record lies.
+    fn keeps_place(&self, unstored: &Unstored) -> bool {
+        let in_place = match unstored {
+            Unstored::Record(_) => true,
+            // A log that was begun anew has no ring yet, even if the one it
+            // will get is as long as what is stored.
+            Unstored::Log(log) => log.keeps_ring(),
+        };
+        in_place && self.stored_len == stored_len(unstored)
+    }
+
+    #[inline(always)]
+    fn wait(&self, now_us: u64, cost: u64) -> Wait {
+        self.usage.wait(&self.limit, now_us, cost)
     }
 }
 
@@ -295,13 +393,13 @@ impl<'a> Account<'a> {
 enum Verdict {
     /// So many units may be charged.
     Admit { taken: u64 },
-    /// None may; the caller is told the wait for `cost`.
-    Refuse { cost: u64 },
+    /// None may; the caller is told the waits that were noted.
+    Refuse,
 }
 
 fn stored_len(unstored: &Unstored) -> usize {
     match unstored {
-        Unstored::Record(record) => record.len(),
+        Unstored::Record(record) => record.bytes().len(),
         Unstored::Log(log) => {
             state::log_entry_at(usize::try_from(log.slots_to_store()).unwrap_or(0))
         }

@@ -1,7 +1,5 @@
 //! What a call asks for and what it is answered.
 
-use crate::slots::Slots;
-
 /// What a take or a peek asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
@@ -69,7 +67,7 @@ pub struct Answer {
 }
 
 /// The whole answer to one call.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Whether the call was admitted (a peek: would have been).
     pub admitted: bool,
@@ -78,34 +76,14 @@ pub struct Report {
     /// Whether the account now differs from the stored bytes, so that it has
     /// to be stored.
     pub store: bool,
-    /// One answer a limit, in their order.
-    pub answers: Slots<Answer>,
-    governing: Answer,
-}
-
-impl Report {
-    /// Builds a report; the governing answer is chosen here.
-    pub(crate) fn new(admitted: bool, taken: u64, store: bool, answers: Slots<Answer>) -> Report {
-        Report {
-            admitted,
-            taken,
-            store,
-            answers,
-            governing: governing(admitted, answers.iter()),
-        }
-    }
-
-    /// The answer that governs: of a refusal the longest wait, of an
-    /// admission the least remaining; of equals the first.
-    pub fn governing(&self) -> Answer {
-        self.governing
-    }
+    /// The answer that governs: of a refusal the longest wait, of an admission
+    /// the least remaining; of equals the first.
+    pub governing: Answer,
 }
 
 /// The answer that governs among several; `admitted` says by which rule.
 pub fn governing<'a>(admitted: bool, answers: impl Iterator<Item = &'a Answer>) -> Answer {
     answers
-        .copied()
         .reduce(|best, next| {
             let ahead = if admitted {
                 next.remaining < best.remaining
@@ -118,16 +96,19 @@ pub fn governing<'a>(admitted: bool, answers: impl Iterator<Item = &'a Answer>) 
                 best
             }
         })
-        .unwrap_or(NO_LIMIT)
+        .copied()
+        .unwrap_or(Answer::NONE)
 }
 
-/// The answer of a call without limits, which no parser lets through.
-const NO_LIMIT: Answer = Answer {
-    remaining: 0,
-    wait: Wait::Never,
-    reset_us: 0,
-    limit: 0,
-};
+impl Answer {
+    /// The answer of a limit that was not asked yet, and of no limit at all.
+    pub(crate) const NONE: Answer = Answer {
+        remaining: 0,
+        wait: Wait::Never,
+        reset_us: 0,
+        limit: 0,
+    };
+}
 
 /// A FORCE that was not charged, because usage would leave the range that can
 /// be computed with.

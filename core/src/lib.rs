@@ -29,7 +29,7 @@
 //! let mut account = Account::open(None, &limits, now_us).expect("an untouched key is never foreign");
 //! let taken = account.take(Ask::cost(1)).expect("only FORCE can be too much");
 //! assert!(taken.admitted);
-//! assert_eq!(taken.governing().remaining, 19);
+//! assert_eq!(taken.governing.remaining, 19);
 //! # Ok::<(), rl_core::LimitError>(())
 //! ```
 

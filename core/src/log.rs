@@ -150,6 +150,7 @@ impl<'a> Log<'a> {
 
     /// When a cost of at most the count is admitted: when the entries that
     /// stand in its way have expired.
+    #[inline(never)] // What a log needs is kept out of the way of the others.
     pub fn wait(&self, limit: &Limit, now_us: u64, cost: u64) -> Wait {
         let excess = self
             .used()

@@ -31,16 +31,15 @@ impl<T: Copy> Slots<T> {
         slots
     }
 
-    /// Adds an item at the end.
+    /// Adds an item at the end, and returns it where it is.
     ///
     /// # Errors
     ///
     /// [`Full`] if there are [`MAX_LIMITS`] already.
-    pub fn push(&mut self, item: T) -> Result<(), Full> {
+    pub fn push(&mut self, item: T) -> Result<&mut T, Full> {
         let slot = self.items.get_mut(self.len).ok_or(Full)?;
-        *slot = Some(item);
         self.len += 1;
-        Ok(())
+        Ok(slot.insert(item))
     }
 
     /// How many items there are.
@@ -60,12 +59,12 @@ impl<T: Copy> Slots<T> {
 
     /// The items in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.items[..self.len].iter().flatten()
+        self.items.iter().map_while(Option::as_ref)
     }
 
     /// The items in order, to be changed.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.items[..self.len].iter_mut().flatten()
+        self.items.iter_mut().map_while(Option::as_mut)
     }
 }
 

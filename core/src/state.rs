@@ -87,10 +87,6 @@ const WIDE_BUCKET_LEN: usize = 48;
 const WIDE_WINDOW_LEN: usize = 40;
 const LOG_HEADER_LEN: usize = 32;
 
-/// The longest record that is not a log, and the longest piece of one that is
-/// written at once.
-pub const PIECE_LEN: usize = WIDE_BUCKET_LEN;
-
 const NO_DEBT: u64 = u64::MAX;
 
 /// Which of the two window algorithms.
@@ -119,33 +115,38 @@ pub enum Record {
     },
 }
 
-/// One limit's state as it was stored.
-#[derive(Clone, Copy, Debug)]
-pub enum Stored<'a> {
-    Record(Record),
-    Log {
-        header: Header,
-        period_us: u64,
-        log: Log<'a>,
-    },
-}
-
 /// Whether a value of `len` bytes can be ours at all: what can be told
 /// without looking at it.
 pub fn is_possible_len(len: usize) -> bool {
     len >= NARROW_LEN && len % 4 == 0
 }
 
-/// Takes the first record off `bytes`.
+/// Whether the first record of `bytes` can be nothing but a log.
+pub fn begins_log(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&(TAG | LOG))
+}
+
+/// Takes the first record off `bytes`, whatever it is.
 ///
 /// # Errors
 ///
 /// [`Foreign`] if this module did not write it.
-pub fn read<'a>(bytes: &mut &'a [u8]) -> Result<Stored<'a>, Foreign> {
-    let tag = *bytes.first().ok_or(Foreign)?;
-    if tag == TAG | LOG {
-        return read_log(bytes).ok_or(Foreign);
+pub fn skip(bytes: &mut &[u8]) -> Result<(), Foreign> {
+    if begins_log(bytes) {
+        read_log(bytes).map(|_| ())
+    } else {
+        read_record(bytes).map(|_| ())
     }
+}
+
+/// Takes the record of a bucket or a window off `bytes`.
+///
+/// # Errors
+///
+/// [`Foreign`] if this module did not write it.
+#[inline(always)]
+pub fn read_record(bytes: &mut &[u8]) -> Result<Record, Foreign> {
+    let tag = *bytes.first().ok_or(Foreign)?;
     let record = if tag & WIDE == 0 {
         let (chunk, rest) = bytes.split_first_chunk().ok_or(Foreign)?;
         *bytes = rest;
@@ -159,12 +160,9 @@ pub fn read<'a>(bytes: &mut &'a [u8]) -> Result<Stored<'a>, Foreign> {
         let (chunk, rest) = bytes.split_at_checked(len).ok_or(Foreign)?;
         *bytes = rest;
         // A wide record that could be narrow was not written here.
-        read_wide(tag, chunk).filter(|record| !record.is_narrow())
+        read_wide(tag, chunk).filter(|record| record.narrow_period().is_none())
     };
-    record
-        .filter(Record::is_valid)
-        .map(Stored::Record)
-        .ok_or(Foreign)
+    record.filter(Record::is_valid).ok_or(Foreign)
 }
 
 fn read_narrow(tag: u8, bytes: &[u8; NARROW_LEN]) -> Option<Record> {
@@ -222,7 +220,17 @@ fn window_kind(kind: u8) -> Option<WindowKind> {
     }
 }
 
-fn read_log<'a>(bytes: &mut &'a [u8]) -> Option<Stored<'a>> {
+/// Takes the record of a log off `bytes`: its header, its period, and the log
+/// itself.
+///
+/// # Errors
+///
+/// [`Foreign`] if this module did not write it.
+pub fn read_log<'a>(bytes: &mut &'a [u8]) -> Result<(Header, u64, Log<'a>), Foreign> {
+    try_read_log(bytes).ok_or(Foreign)
+}
+
+fn try_read_log<'a>(bytes: &mut &'a [u8]) -> Option<(Header, u64, Log<'a>)> {
     let period_us = u64_at(bytes, 0)? >> 8;
     let header = Header {
         total: u64_at(bytes, 8)?,
@@ -246,11 +254,7 @@ fn read_log<'a>(bytes: &mut &'a [u8]) -> Option<Stored<'a>> {
         return None;
     }
     *bytes = rest;
-    Some(Stored::Log {
-        header,
-        period_us,
-        log,
-    })
+    Some((header, period_us, log))
 }
 
 impl Record {
@@ -292,44 +296,50 @@ impl Record {
         }
     }
 
-    fn is_narrow(&self) -> bool {
-        match *self {
+    /// The coded period, if all fields fit a narrow record.
+    fn narrow_period(&self) -> Option<u64> {
+        let (fits, period_us) = match *self {
             Record::Bucket {
                 level, rate, debt, ..
-            } => {
-                level >> 48 == 0
-                    && rate.count <= U24_MAX
-                    && debt.is_none()
-                    && encode_period(rate.period_us).is_some()
-            }
+            } => (
+                level >> 48 == 0 && rate.count <= U24_MAX && debt.is_none(),
+                rate.period_us,
+            ),
             Record::Window {
                 current,
                 previous,
                 count,
                 period_us,
                 ..
-            } => (current | previous | count) <= U24_MAX && encode_period(period_us).is_some(),
-        }
+            } => ((current | previous | count) <= U24_MAX, period_us),
+        };
+        encode_period(period_us).filter(|_| fits)
     }
 
-    /// Bytes of its stored form.
-    pub fn len(&self) -> usize {
-        match self {
-            _ if self.is_narrow() => NARROW_LEN,
-            Record::Bucket { .. } => WIDE_BUCKET_LEN,
-            Record::Window { .. } => WIDE_WINDOW_LEN,
-        }
-    }
-
-    /// Its stored form: the first [`Record::len`] bytes of the piece.
-    pub fn bytes(&self) -> [u8; PIECE_LEN] {
-        let (kind, at_us, level, rate, debt) = match *self {
+    /// Its stored form.
+    pub fn encode(&self) -> Encoded {
+        let narrow_period = self.narrow_period();
+        let width = if narrow_period.is_some() { 0 } else { WIDE };
+        let tag = u64::from(TAG | width);
+        let mut encoded = Encoded::new();
+        match *self {
             Record::Bucket {
                 at_us,
                 level,
                 rate,
                 debt,
-            } => (BUCKET, at_us, Level::Grains(level), rate, debt),
+            } => {
+                encoded.put(0, at_us << 8 | tag | u64::from(BUCKET));
+                encoded.put128(8, level);
+                match narrow_period {
+                    Some(period) => encoded.put_narrow_rate(rate.count, period),
+                    None => {
+                        encoded.put_wide_rate(rate);
+                        encoded.put(40, debt.unwrap_or(NO_DEBT));
+                        encoded.len = WIDE_BUCKET_LEN;
+                    }
+                }
+            }
             Record::Window {
                 kind,
                 start_us,
@@ -342,59 +352,62 @@ impl Record {
                     WindowKind::Fixed => FIXED,
                     WindowKind::Sliding => SLIDING,
                 };
-                let rate = Rate { count, period_us };
-                (
-                    kind,
-                    start_us,
-                    Level::Counters(current, previous),
-                    rate,
-                    None,
-                )
-            }
-        };
-        let mut piece = Piece([0; PIECE_LEN]);
-        let narrow_period = encode_period(rate.period_us).filter(|_| self.is_narrow());
-        let width = if narrow_period.is_some() { 0 } else { WIDE };
-        piece.put(0, at_us << 8 | u64::from(TAG | width | kind));
-        match (narrow_period, level) {
-            (_, Level::Grains(level)) => piece.put128(8, level),
-            (Some(_), Level::Counters(current, previous)) => piece.put(8, previous << 24 | current),
-            (None, Level::Counters(current, previous)) => {
-                piece.put(8, current);
-                piece.put(16, previous);
+                encoded.put(0, start_us << 8 | tag | u64::from(kind));
+                match narrow_period {
+                    Some(period) => {
+                        encoded.put(8, previous << 24 | current);
+                        encoded.put_narrow_rate(count, period);
+                    }
+                    None => {
+                        encoded.put(8, current);
+                        encoded.put(16, previous);
+                        encoded.put_wide_rate(Rate { count, period_us });
+                        encoded.len = WIDE_WINDOW_LEN;
+                    }
+                }
             }
         }
-        match narrow_period {
-            Some(period) => piece.put(14, period << 24 | rate.count),
-            None => {
-                piece.put(24, rate.count);
-                piece.put(32, rate.period_us);
-                piece.put(40, debt.unwrap_or(NO_DEBT));
-            }
-        }
-        piece.0
+        encoded
     }
 }
 
-/// The first field of a record: two families, one place.
-enum Level {
-    Grains(u128),
-    Counters(u64, u64),
+/// A record in its stored form. It is written low fields first: the zeros
+/// above a short field are overwritten by the next one.
+#[derive(Clone, Copy, Debug)]
+pub struct Encoded {
+    bytes: [u8; WIDE_BUCKET_LEN],
+    len: usize,
 }
 
-/// A record being written, low fields first: the zeros above a short field
-/// are overwritten by the next one.
-struct Piece([u8; PIECE_LEN]);
+impl Encoded {
+    fn new() -> Encoded {
+        Encoded {
+            bytes: [0; WIDE_BUCKET_LEN],
+            len: NARROW_LEN,
+        }
+    }
 
-impl Piece {
+    pub fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    fn put_narrow_rate(&mut self, count: u64, coded_period: u64) {
+        self.put(14, coded_period << 24 | count);
+    }
+
+    fn put_wide_rate(&mut self, rate: Rate) {
+        self.put(24, rate.count);
+        self.put(32, rate.period_us);
+    }
+
     fn put(&mut self, at: usize, word: u64) {
-        if let Some(place) = self.0.get_mut(at..at + 8) {
+        if let Some(place) = self.bytes.get_mut(at..at + 8) {
             place.copy_from_slice(&word.to_le_bytes());
         }
     }
 
     fn put128(&mut self, at: usize, word: u128) {
-        if let Some(place) = self.0.get_mut(at..at + 16) {
+        if let Some(place) = self.bytes.get_mut(at..at + 16) {
             place.copy_from_slice(&word.to_le_bytes());
         }
     }
@@ -438,8 +451,7 @@ fn encode_period(period_us: u64) -> Option<u64> {
     let [us, ms, s, min] = PERIOD_UNITS_US;
     [(3, min), (2, s), (1, ms), (0, us)]
         .into_iter()
-        .find(|(_, unit_us)| period_us % unit_us == 0)
-        .map(|(unit, unit_us)| (unit, period_us / unit_us))
+        .find_map(|(unit, unit_us)| (period_us % unit_us == 0).then(|| (unit, period_us / unit_us)))
         .filter(|(_, value)| value >> PERIOD_VALUE_BITS == 0)
         .map(|(unit, value)| unit << PERIOD_VALUE_BITS | value)
 }

@@ -8,12 +8,15 @@
 //! - another rate, period or family: the units used at this instant, clamped to
 //!   the new capacity, are held as if they had been taken now. A window or a
 //!   log counts a part of a unit as a whole one.
+//!
+//! What every take runs through is marked `#[inline(always)]`: as calls, these
+//! few steps cost more in passing things on than in what they do.
 
 use crate::bucket::{grains, units_up, Bucket, Rate};
 use crate::decision::{Answer, TooMuch, Wait};
 use crate::limit::{Algorithm, Limit};
 use crate::log::Log;
-use crate::state::{Record, Stored, WindowKind};
+use crate::state::{self, Encoded, Foreign, Record, WindowKind};
 use crate::time::window_start_us;
 use crate::window::{self, Fixed, Sliding};
 
@@ -26,15 +29,12 @@ pub enum Usage<'a> {
     Log(Log<'a>),
 }
 
-/// A usage, and whether it had to be moved to the limit or the clock of the
-/// call: then the stored state says something else.
-#[derive(Clone, Copy, Debug)]
-pub struct Resumed<'a> {
-    pub usage: Usage<'a>,
-    pub moved: bool,
-}
-
 impl<'a> Usage<'a> {
+    /// The place of a usage that is yet to be read.
+    pub fn unread() -> Usage<'a> {
+        Usage::Fixed(Fixed::holding(0))
+    }
+
     /// Nothing used.
     pub fn empty(limit: &Limit, now_us: u64) -> Usage<'a> {
         Usage::holding(0, limit, now_us)
@@ -55,40 +55,113 @@ impl<'a> Usage<'a> {
         }
     }
 
-    /// What was stored, as it stands now under `limit`.
-    pub fn resume(stored: &Stored<'a>, limit: &Limit, now_us: u64) -> Resumed<'a> {
-        let held = Held::now(stored, now_us);
-        if !held.counts_like(limit) {
-            let level = held.usage.level().min(grains(limit.capacity()));
-            return Resumed {
-                usage: Usage::holding(level, limit, now_us),
-                moved: level > 0,
-            };
+    /// Becomes what the next record of `bytes` says, as it stands now under
+    /// `limit`. Returns whether it had to be moved to the limit or the clock of
+    /// the call: then the stored state says something else.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] if this module did not write the record.
+    pub fn resume(
+        &mut self,
+        bytes: &mut &'a [u8],
+        limit: &Limit,
+        now_us: u64,
+    ) -> Result<bool, Foreign> {
+        if state::begins_log(bytes) {
+            return self.resume_log(bytes, limit, now_us);
         }
-        let mut usage = held.usage;
-        let may_exceed = held.capacity == Some(limit.capacity());
-        let clamped = !may_exceed && usage.clamp(limit, now_us);
-        Resumed {
-            usage,
-            moved: clamped || held.stepped_back,
-        }
+        let algorithm = limit.algorithm();
+        let fit = match state::read_record(bytes)? {
+            Record::Bucket {
+                at_us,
+                level,
+                rate,
+                debt,
+            } => {
+                *self = Usage::Bucket(Bucket::drained(at_us, level, rate, now_us));
+                Fit {
+                    goes_on: algorithm.is_bucket() && rate == Rate::of(limit),
+                    may_exceed: debt == Some(limit.capacity()),
+                    stepped_back: at_us > now_us && level > 0,
+                }
+            }
+            Record::Window {
+                kind,
+                start_us,
+                current,
+                previous,
+                count,
+                period_us,
+            } => {
+                *self = match kind {
+                    WindowKind::Fixed => {
+                        Usage::Fixed(Fixed::rolled(start_us, current, period_us, now_us))
+                    }
+                    WindowKind::Sliding => Usage::Sliding(Sliding::rolled(
+                        start_us, current, previous, period_us, now_us,
+                    )),
+                };
+                let same_kind = match kind {
+                    WindowKind::Fixed => algorithm == Algorithm::FixedWindow,
+                    WindowKind::Sliding => algorithm == Algorithm::SlidingWindow,
+                };
+                Fit {
+                    goes_on: same_kind && period_us == limit.period_us(),
+                    may_exceed: count == limit.capacity(),
+                    stepped_back: start_us > now_us && (current | previous) > 0,
+                }
+            }
+        };
+        Ok(self.carry_over(fit, limit, now_us))
     }
 
-    /// Brings usage down to the capacity; returns whether it was above.
-    fn clamp(&mut self, limit: &Limit, now_us: u64) -> bool {
-        let capacity = grains(limit.capacity());
-        let level = self.level();
-        if level <= capacity {
-            return false;
+    #[inline(never)] // What a log needs is kept out of the way of the others.
+    fn resume_log(
+        &mut self,
+        bytes: &mut &'a [u8],
+        limit: &Limit,
+        now_us: u64,
+    ) -> Result<bool, Foreign> {
+        let (header, period_us, mut log) = state::read_log(bytes)?;
+        log.expire(period_us, now_us);
+        let stepped_back = log.pull_back(now_us);
+        *self = Usage::Log(log);
+        let fit = Fit {
+            goes_on: limit.algorithm() == Algorithm::SlidingLog && period_us == limit.period_us(),
+            may_exceed: u64::from(header.count) == limit.capacity(),
+            stepped_back,
+        };
+        Ok(self.carry_over(fit, limit, now_us))
+    }
+
+    /// Carries a stored usage over to `limit`; returns whether it was moved.
+    #[inline(always)]
+    fn carry_over(&mut self, fit: Fit, limit: &Limit, now_us: u64) -> bool {
+        if !fit.goes_on {
+            let level = self.level().min(grains(limit.capacity()));
+            *self = Usage::holding(level, limit, now_us);
+            return level > 0;
         }
+        let above = !fit.may_exceed && self.level() > grains(limit.capacity());
+        if above {
+            self.clamp(limit, now_us);
+        }
+        above || fit.stepped_back
+    }
+
+    /// Brings usage down to the capacity, which it is above.
+    #[cold]
+    fn clamp(&mut self, limit: &Limit, now_us: u64) {
+        let capacity = grains(limit.capacity());
         match self {
             Usage::Bucket(bucket) => *bucket = Bucket::holding(capacity, now_us),
-            _ => self.give(now_us, units_up(level - capacity)),
+            _ => self.give(now_us, units_up(self.level() - capacity)),
         }
-        true
     }
 
     /// Used now, in grains.
+    #[inline(always)]
     fn level(&self) -> u128 {
         match self {
             Usage::Bucket(bucket) => bucket.used(),
@@ -104,6 +177,7 @@ impl<'a> Usage<'a> {
     }
 
     /// Units that can still be taken now.
+    #[inline(always)]
     pub fn remaining(&self, limit: &Limit) -> u64 {
         let used = match self {
             Usage::Bucket(bucket) => return bucket.remaining(limit),
@@ -115,6 +189,7 @@ impl<'a> Usage<'a> {
     }
 
     /// When `cost` is admitted.
+    #[inline(always)]
     pub fn wait(&self, limit: &Limit, now_us: u64, cost: u64) -> Wait {
         if cost > limit.capacity() || limit.capacity() == 0 {
             return Wait::Never;
@@ -128,6 +203,7 @@ impl<'a> Usage<'a> {
     }
 
     /// Microseconds until nothing is held any more.
+    #[inline(always)]
     pub fn reset_us(&self, limit: &Limit, now_us: u64) -> u64 {
         match self {
             Usage::Bucket(bucket) => bucket.reset_us(limit, now_us),
@@ -150,6 +226,7 @@ impl<'a> Usage<'a> {
     }
 
     /// How it stands, with the wait that the call is told.
+    #[inline(always)]
     pub fn answer(&self, limit: &Limit, now_us: u64, wait: Wait) -> Answer {
         Answer {
             remaining: self.remaining(limit),
@@ -191,113 +268,45 @@ impl<'a> Usage<'a> {
 
     /// What is to be stored.
     pub fn for_storage(&self, limit: &Limit, now_us: u64) -> Unstored<'_, 'a> {
-        let start_us = window_start_us(now_us, limit.period_us());
-        let window = |kind, current, previous| {
-            Unstored::Record(Record::Window {
-                kind,
-                start_us,
-                current,
-                previous,
-                count: limit.count(),
-                period_us: limit.period_us(),
-            })
+        let window = |kind, current, previous| Record::Window {
+            kind,
+            start_us: window_start_us(now_us, limit.period_us()),
+            current,
+            previous,
+            count: limit.count(),
+            period_us: limit.period_us(),
         };
-        match self {
-            Usage::Bucket(bucket) => Unstored::Record(Record::Bucket {
+        let record = match self {
+            Usage::Bucket(bucket) => Record::Bucket {
                 at_us: bucket.at_us(),
                 level: bucket.level(),
                 rate: Rate::of(limit),
                 debt: (bucket.level() > grains(limit.capacity())).then_some(limit.capacity()),
-            }),
+            },
             Usage::Fixed(fixed) => window(WindowKind::Fixed, fixed.used(), 0),
             Usage::Sliding(sliding) => {
                 window(WindowKind::Sliding, sliding.current(), sliding.previous())
             }
-            Usage::Log(log) => Unstored::Log(log),
-        }
+            Usage::Log(log) => return Unstored::Log(log),
+        };
+        Unstored::Record(record.encode())
     }
 }
 
 /// A usage on its way to the stored form.
+#[derive(Clone, Copy, Debug)]
 pub enum Unstored<'u, 'a> {
-    Record(Record),
+    Record(Encoded),
     Log(&'u Log<'a>),
 }
 
-/// A stored state at the instant of a call, still under the limit it was
-/// written for.
-struct Held<'a> {
-    usage: Usage<'a>,
-    /// The rate of a bucket; of the others only the period matters.
-    rate: Rate,
-    /// The capacity that usage may be above, because FORCE brought it there.
-    capacity: Option<u64>,
+/// How a stored state fits the limit of a call.
+struct Fit {
+    /// The limit goes on counting in this very state: it is of the same family
+    /// and period, and of a bucket the rate is the same.
+    goes_on: bool,
+    /// Usage may be above the capacity, because FORCE brought it there.
+    may_exceed: bool,
     /// The state spoke of the future, and was taken as now.
     stepped_back: bool,
-}
-
-impl<'a> Held<'a> {
-    fn now(stored: &Stored<'a>, now_us: u64) -> Held<'a> {
-        match *stored {
-            Stored::Record(Record::Bucket {
-                at_us,
-                level,
-                rate,
-                debt,
-            }) => Held {
-                usage: Usage::Bucket(Bucket::drained(at_us, level, rate, now_us)),
-                rate,
-                capacity: debt,
-                stepped_back: at_us > now_us && level > 0,
-            },
-            Stored::Record(Record::Window {
-                kind,
-                start_us,
-                current,
-                previous,
-                count,
-                period_us,
-            }) => Held {
-                usage: match kind {
-                    WindowKind::Fixed => {
-                        Usage::Fixed(Fixed::rolled(start_us, current, period_us, now_us))
-                    }
-                    WindowKind::Sliding => Usage::Sliding(Sliding::rolled(
-                        start_us, current, previous, period_us, now_us,
-                    )),
-                },
-                rate: Rate { count, period_us },
-                capacity: Some(count),
-                stepped_back: start_us > now_us && (current | previous) > 0,
-            },
-            Stored::Log {
-                header,
-                period_us,
-                mut log,
-            } => {
-                log.expire(period_us, now_us);
-                let stepped_back = log.pull_back(now_us);
-                let count = u64::from(header.count);
-                Held {
-                    usage: Usage::Log(log),
-                    rate: Rate { count, period_us },
-                    capacity: Some(count),
-                    stepped_back,
-                }
-            }
-        }
-    }
-
-    /// Whether a call's limit goes on counting in this very state: the same
-    /// family and period, and of a bucket the same rate.
-    fn counts_like(&self, limit: &Limit) -> bool {
-        let same_count = self.rate.count == limit.count();
-        let family = match self.usage {
-            Usage::Bucket(_) => limit.algorithm().is_bucket() && same_count,
-            Usage::Fixed(_) => limit.algorithm() == Algorithm::FixedWindow,
-            Usage::Sliding(_) => limit.algorithm() == Algorithm::SlidingWindow,
-            Usage::Log(_) => limit.algorithm() == Algorithm::SlidingLog,
-        };
-        family && self.rate.period_us == limit.period_us()
-    }
 }

@@ -16,7 +16,7 @@ pub use throttle::throttle;
 use crate::args::{Args, Options, Request, Word};
 use crate::clock;
 use crate::events;
-use crate::fault::Fault;
+use crate::fault::{self, Fault};
 use crate::guard::guarded;
 use crate::key::{Access, Key};
 use crate::reply;
@@ -58,47 +58,41 @@ fn answer(
     mut args: Args,
     options: Options,
     access: Access,
-    decide: fn(&mut Account, Ask) -> Decided,
+    decide: impl FnOnce(&mut Account, Ask) -> Decided,
 ) -> Result<(), Fault> {
     if args.left() < 3 {
         return Err(Fault::Arity);
     }
     let name = args.key()?;
-    let request = Request::<Slots<_>>::parse(&mut args, options)?;
-    let ask = request.ask;
-    let report = settle(ctx, name, access, &request.limits, |account| {
-        decide(account, ask)
+    let mut limits = Slots::new();
+    let Request { ask, detail } = args.request(options, |limit| {
+        limits
+            .push(limit)
+            .map(|_| ())
+            .map_err(|_| Fault::from(fault::TOO_MANY_LIMITS))
     })?;
+    let key = Key::open(ctx, name, access);
+    let mut account = Account::new(clock::now_us());
+    account.read(key.bytes()?, &limits)?;
+    let (deed, report) = decide(&mut account, ask)?;
+    finish(&key, &account, deed, &report, &limits);
     let allowed = if ask.at_most {
         report.taken
     } else {
         u64::from(report.admitted)
     };
-    let detail = request
-        .detail
-        .then(|| (report.answers.len(), report.answers.iter()));
-    reply::verdict(ctx, allowed, &report.governing(), detail);
+    let detail = detail.then(|| (limits.len(), account.answers()));
+    reply::verdict(ctx, allowed, &report.governing, detail);
     Ok(())
 }
 
-/// Opens the key, decides, stores what changed and tells of it.
-fn settle(
-    ctx: *mut raw::RedisModuleCtx,
-    name: Word,
-    access: Access,
-    limits: &Slots<Limit>,
-    decide: impl FnOnce(&mut Account) -> Decided,
-) -> Result<Report, Fault> {
-    let now_us = clock::now_us();
-    let key = Key::open(ctx, name, access);
-    let mut account = Account::open(key.bytes()?, limits, now_us)?;
-    let (deed, report) = decide(&mut account)?;
+/// Stores what changed, counts the call and tells of it.
+fn finish(key: &Key, account: &Account, deed: Deed, report: &Report, limits: &Slots<Limit>) {
     if report.store {
-        key.store(&account, now_us);
+        key.store(account);
     }
     stats::count(deed, limits.iter());
-    events::tell(ctx, name, deed);
-    Ok(report)
+    events::tell(key, deed);
 }
 
 /// What a take turned out to be.

@@ -34,12 +34,16 @@ pub fn mtake(ctx: *mut raw::RedisModuleCtx, mut args: Args) -> Result<(), Fault>
     if args.left() < 2 {
         return Err(Fault::Arity);
     }
-    let request = Request::<Vec<_>>::parse(&mut args, OPTIONS)?;
-    if request.limits.len() != names.len() {
+    let mut limits = Vec::new();
+    let Request { ask, detail } = args.request(OPTIONS, |limit| {
+        limits.push(limit);
+        Ok(())
+    })?;
+    if limits.len() != names.len() {
         return Err(Fault::from(format!(
             "ERR RL.MTAKE needs one limit per key: {} keys, {} limits",
             names.len(),
-            request.limits.len()
+            limits.len()
         )));
     }
     if repeats(names) {
@@ -52,27 +56,27 @@ pub fn mtake(ctx: *mut raw::RedisModuleCtx, mut args: Args) -> Result<(), Fault>
         .map(|name| Key::open(ctx, *name, Access::Change))
         .collect();
     let mut accounts = Vec::with_capacity(keys.len());
-    for (key, limit) in keys.iter().zip(&request.limits) {
+    for (key, limit) in keys.iter().zip(&limits) {
         accounts.push(Account::open(key.bytes()?, &Slots::one(*limit), now_us)?);
     }
 
-    let cost = request.ask.cost;
+    let cost = ask.cost;
     let admitted = accounts.iter().all(|account| account.admits(cost));
     let reports: Vec<Report> = accounts
         .iter_mut()
         .map(|account| match (admitted, cost) {
             (false, _) => account.refuse(cost),
-            (true, 0) => account.peek(request.ask),
+            (true, 0) => account.peek(ask),
             (true, _) => account.charge(cost),
         })
         .collect();
-    let answers: Vec<Answer> = reports.iter().map(Report::governing).collect();
+    let answers: Vec<Answer> = reports.iter().map(|report| report.governing).collect();
     let governing = governing(admitted, answers.iter());
 
     if cost > 0 && governing.wait != Wait::Never {
         for ((key, account), report) in keys.iter().zip(&accounts).zip(&reports) {
             if report.store {
-                key.store(account, now_us);
+                key.store(account);
             }
         }
     }
@@ -81,14 +85,14 @@ pub fn mtake(ctx: *mut raw::RedisModuleCtx, mut args: Args) -> Result<(), Fault>
         (true, units) => Deed::Admitted { units },
         (false, units) => Deed::Refused { units },
     };
-    stats::count(deed, request.limits.iter());
-    for (name, report) in names.iter().zip(&reports) {
+    stats::count(deed, limits.iter());
+    for (key, report) in keys.iter().zip(&reports) {
         // Of a refused call, only the keys that stood in its way tell of it.
-        if admitted || report.governing().wait != Wait::Now {
-            events::tell(ctx, *name, deed);
+        if admitted || report.governing.wait != Wait::Now {
+            events::tell(key, deed);
         }
     }
-    let detail = request.detail.then(|| (answers.len(), answers.iter()));
+    let detail = detail.then(|| (answers.len(), answers.iter()));
     reply::verdict(ctx, u64::from(admitted), &governing, detail);
     Ok(())
 }
@@ -110,7 +114,7 @@ fn repeats(names: &[Word]) -> bool {
     sorted.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// Answers a server before 7.0, which asks the command where its keys are.
+/// Answers a server that asks the command where its keys are.
 fn tell_key_positions(ctx: *mut raw::RedisModuleCtx, args: &mut Args) {
     let keys = names(args).map_or(0, <[Word]>::len);
     for position in (2..).take(keys) {

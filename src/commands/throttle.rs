@@ -3,14 +3,15 @@
 //! The command of redis-cell: `GCRA count period BURST max_burst+1`, with a
 //! reply of its own in seconds.
 
-use super::{deed_of_take, settle};
+use super::{deed_of_take, finish};
 use crate::args::{self, Args};
+use crate::clock;
 use crate::fault::{self, Fault};
-use crate::key::Access;
+use crate::key::{Access, Key};
 use crate::reply;
 use crate::stats::Deed;
 use redis_module::raw;
-use rl_core::{Algorithm, Ask, Limit, Slots, MAX_UNITS};
+use rl_core::{Account, Algorithm, Ask, Limit, Slots, MAX_UNITS};
 
 /// What the quantity asks for: a negative one gives, 0 peeks.
 enum Quantity {
@@ -36,17 +37,19 @@ pub fn throttle(ctx: *mut raw::RedisModuleCtx, mut args: Args) -> Result<(), Fau
     };
     let limit = Limit::new(Algorithm::Gcra, count, period_us, Some(max_burst + 1))?;
     let limits = Slots::one(limit);
-    let report = settle(ctx, name, Access::Change, &limits, |account| {
-        Ok(match quantity {
-            Quantity::Take(cost) => {
-                let ask = Ask::cost(cost);
-                let report = account.take(ask)?;
-                (deed_of_take(ask, &report), report)
-            }
-            Quantity::Give(units) => (Deed::Given { units }, account.give(units)),
-        })
-    })?;
-    reply::throttle(ctx, report.admitted, &report.governing());
+    let key = Key::open(ctx, name, Access::Change);
+    let mut account = Account::new(clock::now_us());
+    account.read(key.bytes()?, &limits)?;
+    let (deed, report) = match quantity {
+        Quantity::Take(cost) => {
+            let ask = Ask::cost(cost);
+            let report = account.take(ask)?;
+            (deed_of_take(ask, &report), report)
+        }
+        Quantity::Give(units) => (Deed::Given { units }, account.give(units)),
+    };
+    finish(&key, &account, deed, &report, &limits);
+    reply::throttle(ctx, report.admitted, &report.governing);
     Ok(())
 }
 
