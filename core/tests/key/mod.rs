@@ -1,7 +1,7 @@
 //! One key of a server: the bytes it holds, and what a call does to them.
 #![allow(dead_code)] // Each test binary uses its part of it.
 
-use rl_core::{Account, Ask, Foreign, Limit, Report, Slots, TooMuch, Wait};
+use rl_core::{is_possible_len, Account, Answer, Ask, Foreign, Limit, Slots, TooMuch, Wait};
 
 /// What a key holds, if it is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,6 +32,29 @@ impl From<Foreign> for Failed {
 impl From<TooMuch> for Failed {
     fn from(why: TooMuch) -> Failed {
         Failed::TooMuch(why)
+    }
+}
+
+/// All that a call was answered.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub admitted: bool,
+    pub taken: u64,
+    pub store: bool,
+    pub governing: Answer,
+    /// One a limit, in their order.
+    pub answers: Vec<Answer>,
+}
+
+impl Report {
+    fn of(report: rl_core::Report, account: &Account) -> Report {
+        Report {
+            admitted: report.admitted,
+            taken: report.taken,
+            store: report.store,
+            governing: report.governing,
+            answers: account.answers().copied().collect(),
+        }
     }
 }
 
@@ -66,13 +89,16 @@ impl Key {
                 Call::Take(ask) => account.take(ask)?,
                 Call::Give(cost) => account.give(cost),
             };
+            let report = Report::of(report, &account);
+            let mut patches = Vec::new();
+            let in_place = account.patches(|at, piece| patches.push((at, piece.to_vec())));
+            assert_eq!(in_place, account.keeps_layout());
+            assert!(in_place || patches.is_empty());
             let write = if !report.store {
                 Write::Nothing
             } else if account.is_unused() {
                 Write::Remove
-            } else if account.keeps_layout() {
-                let mut patches = Vec::new();
-                account.patches(|at, piece| patches.push((at, piece.to_vec())));
+            } else if in_place {
                 Write::Patch(patches)
             } else {
                 Write::Rebuild(rebuilt(&account))
@@ -91,6 +117,8 @@ impl Key {
                 }
             }
         }
+        let len = self.bytes.as_ref().map(Vec::len);
+        assert!(len.is_none_or(is_possible_len), "{len:?} bytes");
         Ok(done)
     }
 
@@ -116,7 +144,9 @@ impl Key {
         now_us: u64,
         ask: Ask,
     ) -> Result<Report, Foreign> {
-        Ok(Account::open(self.bytes.as_deref(), limits, now_us)?.peek(ask))
+        let mut account = Account::open(self.bytes.as_deref(), limits, now_us)?;
+        let report = account.peek(ask);
+        Ok(Report::of(report, &account))
     }
 
     /// The bytes that the whole state would be written as from scratch.
@@ -140,7 +170,7 @@ fn rebuilt(account: &Account) -> Vec<u8> {
 
 /// The five integers of a server's reply; `at_most` says what the first means.
 pub fn five(report: &Report, at_most: bool) -> [i64; 5] {
-    let governing = report.governing();
+    let governing = report.governing;
     let allowed = if at_most {
         report.taken
     } else {

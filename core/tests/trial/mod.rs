@@ -7,9 +7,9 @@
 //! twins follow the key's decisions.
 #![allow(dead_code)] // Each test binary uses its part of it.
 
-use rl_core::{Ask, Limit, Report, Slots, Wait, MAX_INSTANT_US};
+use rl_core::{Algorithm, Answer, Ask, Limit, Slots, Wait, MAX_INSTANT_US};
 
-use crate::key::{Call, Failed, Key};
+use crate::key::{Call, Failed, Key, Report};
 use crate::twin::{Seen, Twin};
 
 #[derive(Clone)]
@@ -93,7 +93,7 @@ impl Trial {
         if !ask.force {
             // A force can leave nothing remaining of several limits, and then
             // the first governs; a peek can't be forced.
-            assert_eq!(report.governing().wait, peek.governing().wait);
+            assert_eq!(report.governing.wait, peek.governing.wait);
         }
 
         self.decided(&exact, &strict, ask, &report);
@@ -113,7 +113,7 @@ impl Trial {
             self.exact = exact.charged(report.taken);
             self.strict = strict.charged(report.taken);
         } else {
-            let will_be = matches!(report.governing().wait, Wait::AfterUs(_)) && ask.cost > 0;
+            let will_be = matches!(report.governing.wait, Wait::AfterUs(_)) && ask.cost > 0;
             let stores = !report.admitted && will_be;
             assert!(
                 !report.store || (stores && strict.moved),
@@ -235,7 +235,7 @@ impl Trial {
     fn reads_back(&self, limits: &Slots<Limit>, now_us: u64, report: &Report) {
         let again = self.key.peek(limits, now_us, Ask::cost(1));
         let stands = |report: &Report| {
-            let stand = |a: &rl_core::Answer| (a.remaining, a.reset_us, a.limit);
+            let stand = |a: &Answer| (a.remaining, a.reset_us, a.limit);
             report.answers.iter().map(stand).collect::<Vec<_>>()
         };
         assert_eq!(
@@ -300,7 +300,7 @@ impl Trial {
     /// and so in milliseconds rounded up.
     fn waits_are_kept(&self, limits: &Slots<Limit>, now_us: u64, ask: Ask, report: &Report) {
         let again = |at_us: u64| self.key.clone().take(limits, at_us, ask).admitted;
-        match report.governing().wait {
+        match report.governing.wait {
             Wait::Now => panic!("a refusal without a wait"),
             Wait::Never => assert!(!again(MAX_INSTANT_US), "never is never"),
             Wait::AfterUs(wait_us) => {
@@ -361,7 +361,7 @@ impl Checks<'_> {
             ask.cost
         };
         for (index, (answer, limit)) in report.answers.iter().zip(self.limits.iter()).enumerate() {
-            let is_leaky = limit.algorithm() == rl_core::Algorithm::LeakyBucket;
+            let is_leaky = limit.algorithm() == Algorithm::LeakyBucket;
             if report.admitted && is_leaky {
                 let ahead_us = match answer.wait {
                     Wait::Now => 0,
@@ -409,7 +409,7 @@ impl Checks<'_> {
     /// Refused: the longest wait governs. Admitted: the least remaining. Of
     /// equals the first.
     fn governs(&self, report: &Report) {
-        let governing = report.governing();
+        let governing = report.governing;
         let mut ahead = true;
         let mut seen = false;
         for answer in report.answers.iter() {

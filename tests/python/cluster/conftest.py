@@ -20,21 +20,32 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture(scope="session")
-def one_cluster(paths):
+def clusters(paths):
+    """The cluster of the run; after a failed test, another one."""
     binary, module, _ = paths
-    cluster = Cluster(binary, module)
-    try:
-        yield cluster.start()
-    finally:
+    running = []
+
+    def whole():
+        if running and running[-1].spoilt:
+            running.pop().stop()
+        if not running:
+            running.append(Cluster(binary, module))
+            running[-1].start()
+        running[-1].heal()
+        return running[-1]
+
+    yield whole
+    for cluster in running:
         cluster.stop()
 
 
 @pytest.fixture
-def cluster(one_cluster, request):
-    one_cluster.heal()
-    yield one_cluster
-    for node in one_cluster.nodes:
+def cluster(clusters):
+    cluster = clusters()
+    yield cluster
+    for node in cluster.nodes:
         if node.up and node.exited:
+            cluster.spoilt = True
             pytest.fail(f"the node on port {node.port} went down: {node.process.returncode}")
 
 
@@ -73,6 +84,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     cluster = getattr(item, "funcargs", {}).get("cluster")
     if report.failed and cluster:
+        cluster.spoilt = True
         for node in cluster.nodes:
             report.sections.append((f"log of the node on port {node.port}", node.log()[-2000:]))
     return report

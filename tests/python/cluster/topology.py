@@ -83,6 +83,7 @@ class Cluster:
         args += ["--repl-ping-replica-period", 1, "--repl-timeout", 60, "--repl-diskless-sync-delay", 0]
         self.nodes = [Node(binary, module, args=args) for _ in range(2 * primaries)]
         self.width = primaries
+        self.spoilt = False  # a test failed on it, and may have left anything behind
 
     def start(self):
         start_all(self.nodes)

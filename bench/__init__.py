@@ -1,0 +1,1 @@
+"""Measures the module: instructions, time, latency, memory. Run by scripts/bench."""

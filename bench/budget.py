@@ -1,0 +1,112 @@
+"""The budget: what a command may cost beside what the server itself spends on a SET."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench import instructions, memory
+from bench.cases import Case, all_cases
+from bench.context import Context
+from bench.server import Program
+from bench.table import Table
+
+# How much more than its budget a row of instructions may measure.
+TOLERANCE = 1.03
+
+ADMITTED = "RL.TAKE, admitted"
+REFUSED = "RL.TAKE, refused"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A case costs at most `factor` times another."""
+
+    case: str
+    factor: float
+    reference: str
+    following: str = instructions.ALONE
+
+
+def rows() -> list[Row]:
+    others = ("GCRA", "LEAKYBUCKET", "FIXEDWINDOW", "SLIDINGWINDOW", "SLIDINGLOG")
+    names = [case.name for case in all_cases() if case.name.startswith(others)]
+    return [
+        Row(ADMITTED, 1.0, "SET PX"),
+        Row(REFUSED, 0.85, "SET PX"),
+        Row("RL.PEEK", 0.80, "SET PX"),
+        Row(ADMITTED, 1.15, "SET PX", instructions.AOF),
+        *(Row(name, 1.15, _alike(name)) for name in names),
+        Row("two limits, admitted", 1.35, ADMITTED),
+        Row("two limits, refused", 1.35, REFUSED),
+        Row(ADMITTED, 1 / 8, "Lua script, admitted"),
+        Row(REFUSED, 1 / 8, "Lua script, refused"),
+    ]
+
+
+def _alike(name: str) -> str:
+    return ADMITTED if name.endswith("admitted") else REFUSED
+
+
+def check_instructions(context: Context) -> bool:
+    """Counts what the budget speaks of, prints it, and says whether all is within it."""
+    counts = {
+        following: instructions.count(context, _needed(following), following)
+        for following in (instructions.ALONE, instructions.AOF)
+    }
+    table = Table("command", "instructions", "at most", "measured", "")
+    within = True
+    for row in rows():
+        of = counts[row.following]
+        ratio = of[row.case] / of[row.reference]
+        good = ratio <= row.factor * TOLERANCE
+        within &= good
+        aof = ", AOF on" if row.following == instructions.AOF else ""
+        table.row(
+            row.case + aof,
+            f"{of[row.case]:,.0f}",
+            f"{row.factor:.3f} x {row.reference}{aof}",
+            f"{ratio:.3f}",
+            "" if good else "OVER",
+        )
+    print(
+        f"{table}\n{context.server.name}, {context.module_name}. A row is over when it measures "
+        f"{TOLERANCE - 1:.0%} more than it may.\n"
+    )
+    return within
+
+
+def _needed(following: str) -> list[Case]:
+    names = set()
+    for row in rows():
+        if row.following == following:
+            names |= {row.case, row.reference}
+    return [case for case in all_cases() if case.name in names]
+
+
+# Bytes that a key of the module may take more than SET key <16 bytes> PX, by server.
+MORE_THAN_SET = {"redis-7.0": 8, "redis-8.2": 8, "valkey-9.1": 16}
+# What it may take of the Lua script's hash.
+OF_LUA = 0.85
+PER_LOG_ENTRY = 24
+
+
+def check_memory(context: Context) -> bool:
+    """The same for memory. Bytes are exact but for a stray buffer, so up to half one is let go."""
+    table = Table("what", "bytes", "at most", "")
+    within = True
+    for name, more in MORE_THAN_SET.items():
+        program = Program.fetched(name)
+        keys = memory.bytes_per_key(context, program, (memory.SET_PX, memory.TAKE, memory.LUA))
+        checks = [
+            ("a key", keys[memory.TAKE], keys[memory.SET_PX] + more),
+            ("a key, beside Lua's", keys[memory.TAKE], keys[memory.LUA] * OF_LUA),
+        ]
+        for entries, measured in memory.bytes_per_entry(context, program).items():
+            checks.append((f"an entry of {entries} in a log", measured, PER_LOG_ENTRY))
+        for what, measured, most in checks:
+            good = measured <= most + 0.5
+            within &= good
+            row = (f"{measured:.1f}", f"{most:.1f}", "" if good else "OVER")
+            table.row(f"{program.name}: {what}", *row)
+    print(f"{table}\n{context.module_name}.\n")
+    return within
