@@ -191,3 +191,25 @@ cannot_bring() {
 build_module() {
   (cd "$ROOT" && cargo build --release --locked -p redis-rl)
 }
+
+# The module, and the clock that tests set for a server (tests/clock).
+build_for_tests() {
+  export RL_MODULE=$MODULE RL_CLOCK=$CARGO_TARGET_DIR/clock/librlclock.so
+  build_module || return 1
+  mkdir -p "${RL_CLOCK%/*}" || return 1
+  # -ldl: an empty library since glibc 2.34, needed before.
+  cc -shared -fPIC -O2 -Wall -Wextra -Werror -o "$RL_CLOCK" "$ROOT/tests/clock/clock.c" -ldl
+}
+
+# ---- Python -----------------------------------------------------------------
+
+# Brings what a requirements file names into .venv, which all scripts share.
+python_environment() {
+  local wants=$ROOT/$1 venv=$ROOT/.venv has
+  has=$venv/${1//\//-}
+  "$venv/bin/python" -c '' 2>/dev/null || python3 -m venv --clear "$venv" || return 1
+  if ! cmp -s "$wants" "$has"; then
+    "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$wants" || return 1
+    cp "$wants" "$has"
+  fi
+}
