@@ -90,6 +90,12 @@ fn expired_keys_give_their_memory_back() {
     until("all keys have expired", || conn.int("DBSIZE") == 0);
     let left = |conn: &mut Conn| used_memory(conn) - before;
     // The server shrinks its tables in its own time.
-    until("the memory is given back", || left(&mut conn) < (full - before) / 20);
-    println!("40000 keys took {} bytes, {} are left", full - before, left(&mut conn));
+    until("the memory is given back", || {
+        left(&mut conn) < (full - before) / 20
+    });
+    println!(
+        "40000 keys took {} bytes, {} are left",
+        full - before,
+        left(&mut conn)
+    );
 }

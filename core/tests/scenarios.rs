@@ -479,6 +479,27 @@ fn usage_is_carried_from_limit_to_limit() {
 }
 
 #[test]
+fn a_log_under_another_period_is_begun_anew() {
+    // Both logs have a ring of the same length.
+    let ten_seconds = limit(Algorithm::SlidingLog, 5, 10_000);
+    let twenty_seconds = limit(Algorithm::SlidingLog, 5, 20_000);
+    let mut key = Key::default();
+    let rows = [
+        (&ten_seconds, (0, Take(2), [1, 3, 0, 10_000, 5])),
+        (&twenty_seconds, (5_000, Take(1), [1, 2, 0, 20_000, 5])),
+        (
+            &twenty_seconds,
+            (10_000, Take(3), [0, 2, 15_000, 15_000, 5]),
+        ),
+        (&ten_seconds, (10_000, Take(3), [0, 2, 10_000, 10_000, 5])),
+        (&ten_seconds, (20_000, Take(5), [1, 0, 0, 10_000, 5])),
+    ];
+    for (limits, row) in rows {
+        step(&mut key, limits, row);
+    }
+}
+
+#[test]
 fn a_changed_rate_drains_from_the_change_on() {
     let slow = token(1, 10_000, 4);
     let fast = token(1, 1_000, 4);
@@ -540,6 +561,16 @@ fn a_clock_that_steps_back_leaves_windows_in_the_window_of_now() {
         (5_000, Take(1), [0, 0, 5_001, 15_000, 4]),
         (10_000, Take(1), [0, 0, 1, 10_000, 4]),
         (10_001, Take(1), [1, 0, 0, 19_999, 4]),
+    ];
+    table(&limit(Algorithm::SlidingWindow, 4, 10_000), &rows);
+    let rows = [
+        (5_000, Take(3), [1, 1, 0, 15_000, 4]),
+        (10_001, Take(2), [1, 0, 0, 19_999, 4]),
+        // Across the turn: all five are of this window, where there is room for
+        // four, and fade in the next.
+        (9_999, Take(1), [0, 0, 2_002, 10_001, 4]),
+        (12_000, Take(1), [0, 0, 1, 8_000, 4]),
+        (12_001, Take(1), [1, 0, 0, 17_999, 4]),
     ];
     table(&limit(Algorithm::SlidingWindow, 4, 10_000), &rows);
 }

@@ -168,7 +168,8 @@ def test_in_scripts_and_transactions(as_user, client):
     """A script does not lend its caller rights; a transaction with a denied call is off."""
 
     def denied_in_script(reply):
-        return isinstance(reply, Error) and re.search("no permissions|user executing the script can't", reply.lower())
+        says = "no permissions|user executing the script can't"
+        return isinstance(reply, Error) and re.search(says, reply.lower())
 
     raw = as_user("~mine:*", "+eval", "+multi", "+exec", "+rl.peek")
     script = "return redis.pcall(ARGV[1], KEYS[1], '10', '86400')"

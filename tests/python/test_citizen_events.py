@@ -104,7 +104,9 @@ def test_in_a_script_and_a_transaction_and_another_database(watch, raw):
 def test_none_while_they_are_off(watch, classes):
     """Neither under a name of the server's own: a take is no `set`, a last give no `del`."""
     seen = watch(classes)
-    calls = [f"RL.TAKE k 2 {DAY}", f"RL.TAKE k 2 {DAY} COST 9", f"RL.GIVE k 2 {DAY} COST 2", f"RL.TAKE k 2 {DAY}"]
+    calls = [f"RL.{call}" for call in (
+        f"TAKE k 2 {DAY}", f"TAKE k 2 {DAY} COST 9", f"GIVE k 2 {DAY} COST 2", f"TAKE k 2 {DAY}"
+    )]
     # Only an expiry that the module asks for by a command shows, on servers that leave it no other way.
     assert [event for event in seen(*calls) if "expire" not in "".join(event)] == []
 

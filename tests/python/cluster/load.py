@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import redis
 
 from harness import Limiter, wait_until
-from topology import slot_of
 
 # Nothing drains while a test runs: a whole unit of the fastest of these takes 52 minutes.
 FOREVER = "3650d"
@@ -86,7 +85,6 @@ class Load:
 
     def __init__(self, connect, limits, rng, workers=3, pairs=True):
         self.limits, self.pairs = limits, pairs
-        self.accounts = {key: Account() for key in limits}
         self.workers = [
             Worker(connect(), random.Random(rng.random()), {key: Account() for key in limits})
             for _ in range(workers)
@@ -209,6 +207,3 @@ def assert_exact(client, load):
         told[key], stored[key] = account.used, held(client, key, limit)
     assert stored == told
 
-
-def slots(keys):
-    return sorted({slot_of(key) for key in keys})

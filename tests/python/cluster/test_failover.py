@@ -1,9 +1,9 @@
 """A primary dies and its replica takes over: what was taken stays taken.
 
 Replication is asynchronous. What the replica has is never lost; what the primary admitted in its
-last instants and had not sent yet may be. So the first test kills in a quiet moment and expects
-every unit; the second kills under full load and expects every unit that WAIT has confirmed,
-and every unit of the other primaries.
+last instants and had not sent yet may be. So one test kills in a quiet moment and expects every
+unit; another kills under full load and expects every unit that WAIT has confirmed, and every unit
+of the other primaries.
 """
 
 import threading

@@ -93,7 +93,8 @@ def offset(port):
     """How far this node has got in its primary's stream, or in its own."""
     with Raw(port) as raw:
         info = raw("INFO", "replication").decode()
-    return re.search(r"slave_repl_offset:(\d+)|\Z", info).group(1) or re.search(r"master_repl_offset:(\d+)", info).group(1)
+    offsets = dict(re.findall(r"(slave|master)_repl_offset:(\d+)", info))
+    return offsets.get("slave", offsets["master"])
 
 
 def serving(port):

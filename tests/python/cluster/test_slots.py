@@ -199,6 +199,7 @@ def test_slots_migrated_under_load(cluster, client, tags, rng):
         for _ in range(2):
             for tag in moving:
                 move_under_load(cluster, load, tag)
+    load.close()
     assert load.broken == 0
     assert_exact(client, load)
     assert cluster.errors("MOVED") > moved and cluster.errors("ASK") > asked
@@ -239,6 +240,7 @@ def test_slots_migrated_at_once_under_load(cluster, client, tags, rng):
         for _ in range(2):
             for tag in moving:
                 move_at_once_under_load(cluster, load, tag)
+    load.close()
     assert load.broken == 0
     assert_exact(client, load)
     assert cluster.errors("MOVED") > moved
@@ -269,4 +271,8 @@ def test_slots_on_the_move_for_minutes(cluster, client, tags, rng):
     assert load.broken == 0
     assert_exact(client, load)
     units = sum(load.total(key).admitted for key in load.limits)
-    print(f"{moves} slots moved ({len(ways)} ways) under {load.calls} calls, {units} units admitted: none lost")
+    load.close()
+    print(
+        f"{moves} slots moved ({len(ways)} ways) under {load.calls} calls, "
+        f"{units} units admitted: none lost"
+    )
