@@ -1,21 +1,24 @@
 //! All the limits of one key at the instant of one call.
 //!
 //! A take is charged to every limit or to none. Refusals change nothing, with
-//! one exception: where the stored state had to be moved (the clock stepped
-//! back, or the state was written under another limit), a refused take stores
-//! it as moved, since the wait it answers counts from there.
+//! two exceptions, so that the wait they answer is true: after the clock stepped
+//! back, a refused take stores the state as of now; and where the state was
+//! written under another limit, it stores the usage as carried over if that
+//! makes the wait shorter. A refusal for ever (a wait of -1) stores nothing.
 
 use crate::decision::{governing, Answer, Ask, Report, TooMuch, Wait};
 use crate::limit::Limit;
 use crate::slots::{Slots, MAX_LIMITS};
 use crate::state::{self, Foreign};
-use crate::usage::{Unstored, Usage};
+use crate::usage::{Moved, Unmoved, Unstored, Usage};
 
 /// One limit of the account.
 #[derive(Clone, Copy, Debug)]
 struct Line<'a> {
     limit: Limit,
     usage: Usage<'a>,
+    /// The stored usage, where it was carried over to this limit.
+    unmoved: Option<Unmoved<'a>>,
     /// Bytes that its stored record takes; 0 if it had none.
     stored_len: usize,
     /// What the call is answered, once it is decided.
@@ -27,8 +30,10 @@ struct Line<'a> {
 pub struct Account<'a> {
     lines: Slots<Line<'a>>,
     now_us: u64,
-    /// The stored state had to be moved to the clock or the limits of the call.
-    moved: bool,
+    /// The stored state spoke of the future: the clock stepped back.
+    stepped_back: bool,
+    /// The stored state was written under another limit.
+    carried: bool,
     /// Bytes stored for limits that the call no longer has.
     dropped_len: usize,
 }
@@ -40,7 +45,8 @@ impl<'a> Account<'a> {
         Account {
             lines: Slots::new(),
             now_us,
-            moved: false,
+            stepped_back: false,
+            carried: false,
             dropped_len: 0,
         }
     }
@@ -81,7 +87,12 @@ impl<'a> Account<'a> {
                 line.usage = Usage::empty(limit, self.now_us);
             } else {
                 let before = rest.len();
-                self.moved |= line.usage.resume(&mut rest, limit, self.now_us)?;
+                let usage = &mut line.usage;
+                match usage.resume(&mut rest, limit, self.now_us, &mut line.unmoved)? {
+                    Moved::Not => {}
+                    Moved::ByLimit => self.carried = true,
+                    Moved::ByClock => self.stepped_back = true,
+                }
                 line.stored_len = before - rest.len();
             }
         }
@@ -121,7 +132,7 @@ impl<'a> Account<'a> {
                 }
                 Ok(self.charge(taken))
             }
-            Verdict::Refuse if ask.cost > 0 => Ok(self.refused()),
+            Verdict::Refuse { cost } if ask.cost > 0 => Ok(self.refused(cost)),
             _ => Ok(self.peek(ask)),
         }
     }
@@ -135,7 +146,8 @@ impl<'a> Account<'a> {
                 self.answer(|line| line.usage.hold_back(&line.limit, now_us));
                 (true, taken)
             }
-            Verdict::Refuse => {
+            Verdict::Refuse { cost } => {
+                self.stay_if_sooner(cost);
                 self.answer(|line| line.answer.wait);
                 (false, 0)
             }
@@ -153,16 +165,38 @@ impl<'a> Account<'a> {
     /// Refuses a take of `cost` units, with the wait for them.
     pub fn refuse(&mut self, cost: u64) -> Report {
         self.ask(cost);
-        self.refused()
+        self.refused(cost)
     }
 
-    /// Refuses what the limits were just asked for.
-    fn refused(&mut self) -> Report {
+    /// Refuses the cost that the limits were just asked for.
+    fn refused(&mut self, cost: u64) -> Report {
+        let store = self.stepped_back || (self.carried && !self.stay_if_sooner(cost));
         self.answer(|line| line.answer.wait);
         let mut report = self.report(false, 0, false);
         // The wait counts from the state as it was moved, so that is stored.
-        report.store = self.moved && matches!(report.governing.wait, Wait::AfterUs(_));
+        report.store = store && matches!(report.governing.wait, Wait::AfterUs(_));
         report
+    }
+
+    /// Of a usage that was carried over: whether a refused cost is admitted as
+    /// soon if the stored state stays as it is. Then the waits noted are those.
+    fn stay_if_sooner(&mut self, cost: u64) -> bool {
+        if !self.carried || self.stepped_back {
+            return false;
+        }
+        let now_us = self.now_us;
+        let moved = self.lines.iter().map(|line| line.answer.wait).max();
+        let staying = self
+            .lines
+            .iter()
+            .map(|line| line.wait_unmoved(now_us, cost));
+        let stays = staying.max() <= moved;
+        if stays {
+            for line in self.lines.iter_mut() {
+                line.answer.wait = line.wait_unmoved(now_us, cost);
+            }
+        }
+        stays
     }
 
     /// Charges `cost` units to every limit without asking them: they were
@@ -303,7 +337,7 @@ impl<'a> Account<'a> {
             // What "at most n" was refused is the first unit.
             None | Some(0) => {
                 self.ask(1);
-                Verdict::Refuse
+                Verdict::Refuse { cost: 1 }
             }
             Some(room) => Verdict::Admit {
                 taken: ask.cost.min(room),
@@ -315,7 +349,7 @@ impl<'a> Account<'a> {
         if self.ask(cost) {
             Verdict::Admit { taken: cost }
         } else {
-            Verdict::Refuse
+            Verdict::Refuse { cost }
         }
     }
 
@@ -362,6 +396,7 @@ impl<'a> Line<'a> {
         Line {
             limit: *limit,
             usage: Usage::unread(),
+            unmoved: None,
             stored_len: 0,
             answer: Answer::NONE,
         }
@@ -386,6 +421,14 @@ impl<'a> Line<'a> {
     fn wait(&self, now_us: u64, cost: u64) -> Wait {
         self.usage.wait(&self.limit, now_us, cost)
     }
+
+    /// The wait if the stored state stays as it is.
+    fn wait_unmoved(&self, now_us: u64, cost: u64) -> Wait {
+        match &self.unmoved {
+            Some(unmoved) => unmoved.wait(now_us, cost),
+            None => self.wait(now_us, cost),
+        }
+    }
 }
 
 /// What the limits say to an ask.
@@ -393,8 +436,8 @@ impl<'a> Line<'a> {
 enum Verdict {
     /// So many units may be charged.
     Admit { taken: u64 },
-    /// None may; the caller is told the waits that were noted.
-    Refuse,
+    /// None may; the caller is told the waits for `cost`, which were noted.
+    Refuse { cost: u64 },
 }
 
 fn stored_len(unstored: &Unstored) -> usize {

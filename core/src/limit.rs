@@ -128,6 +128,22 @@ impl Limit {
         })
     }
 
+    /// A limit of parts that were checked one by one: a stored rate, and the
+    /// capacity of another limit.
+    pub(crate) fn unchecked(
+        algorithm: Algorithm,
+        count: u64,
+        period_us: u64,
+        capacity: u64,
+    ) -> Limit {
+        Limit {
+            algorithm,
+            count,
+            period_us,
+            capacity,
+        }
+    }
+
     /// How it counts.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm

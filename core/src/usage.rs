@@ -9,6 +9,10 @@
 //!   the new capacity, are held as if they had been taken now. A window or a
 //!   log counts a part of a unit as a whole one.
 //!
+//! While calls are refused, a carried usage is stored only where that shortens
+//! the wait: two callers with different limits, refused in turn, would
+//! otherwise keep each other's usage at "taken now" for ever. See [`Unmoved`].
+//!
 //! What every take runs through is marked `#[inline(always)]`: as calls, these
 //! few steps cost more in passing things on than in what they do.
 
@@ -56,8 +60,9 @@ impl<'a> Usage<'a> {
     }
 
     /// Becomes what the next record of `bytes` says, as it stands now under
-    /// `limit`. Returns whether it had to be moved to the limit or the clock of
-    /// the call: then the stored state says something else.
+    /// `limit`. Returns how it had to be moved to the limit or the clock of the
+    /// call, if it had to; what it was before it was carried over to the limit
+    /// is left in `unmoved`.
     ///
     /// # Errors
     ///
@@ -67,9 +72,10 @@ impl<'a> Usage<'a> {
         bytes: &mut &'a [u8],
         limit: &Limit,
         now_us: u64,
-    ) -> Result<bool, Foreign> {
+        unmoved: &mut Option<Unmoved<'a>>,
+    ) -> Result<Moved, Foreign> {
         if state::begins_log(bytes) {
-            return self.resume_log(bytes, limit, now_us);
+            return self.resume_log(bytes, limit, now_us, unmoved);
         }
         let algorithm = limit.algorithm();
         let fit = match state::read_record(bytes)? {
@@ -83,6 +89,7 @@ impl<'a> Usage<'a> {
                 Fit {
                     goes_on: algorithm.is_bucket() && rate == Rate::of(limit),
                     may_exceed: debt == Some(limit.capacity()),
+                    rate,
                     stepped_back: at_us > now_us && level > 0,
                 }
             }
@@ -109,11 +116,12 @@ impl<'a> Usage<'a> {
                 Fit {
                     goes_on: same_kind && period_us == limit.period_us(),
                     may_exceed: count == limit.capacity(),
+                    rate: Rate { count, period_us },
                     stepped_back: start_us > now_us && (current | previous) > 0,
                 }
             }
         };
-        Ok(self.carry_over(fit, limit, now_us))
+        Ok(self.carry_over(&fit, limit, now_us, unmoved))
     }
 
     #[inline(never)] // What a log needs is kept out of the way of the others.
@@ -122,7 +130,8 @@ impl<'a> Usage<'a> {
         bytes: &mut &'a [u8],
         limit: &Limit,
         now_us: u64,
-    ) -> Result<bool, Foreign> {
+        unmoved: &mut Option<Unmoved<'a>>,
+    ) -> Result<Moved, Foreign> {
         let (header, period_us, mut log) = state::read_log(bytes)?;
         log.expire(period_us, now_us);
         let stepped_back = log.pull_back(now_us);
@@ -130,24 +139,47 @@ impl<'a> Usage<'a> {
         let fit = Fit {
             goes_on: limit.algorithm() == Algorithm::SlidingLog && period_us == limit.period_us(),
             may_exceed: u64::from(header.count) == limit.capacity(),
+            rate: Rate {
+                count: u64::from(header.count),
+                period_us,
+            },
             stepped_back,
         };
-        Ok(self.carry_over(fit, limit, now_us))
+        Ok(self.carry_over(&fit, limit, now_us, unmoved))
     }
 
-    /// Carries a stored usage over to `limit`; returns whether it was moved.
+    /// Carries a stored usage over to `limit`.
     #[inline(always)]
-    fn carry_over(&mut self, fit: Fit, limit: &Limit, now_us: u64) -> bool {
-        if !fit.goes_on {
-            let level = self.level().min(grains(limit.capacity()));
-            *self = Usage::holding(level, limit, now_us);
-            return level > 0;
+    fn carry_over(
+        &mut self,
+        fit: &Fit,
+        limit: &Limit,
+        now_us: u64,
+        unmoved: &mut Option<Unmoved<'a>>,
+    ) -> Moved {
+        let level = self.level();
+        let above = !fit.may_exceed && level > grains(limit.capacity());
+        if fit.goes_on && !above {
+            return if fit.stepped_back {
+                Moved::ByClock
+            } else {
+                Moved::Not
+            };
         }
-        let above = !fit.may_exceed && self.level() > grains(limit.capacity());
-        if above {
+        if level > 0 {
+            *unmoved = Some(Unmoved::new(*self, fit.rate, limit.capacity()));
+        }
+        if fit.goes_on {
             self.clamp(limit, now_us);
+        } else {
+            let level = level.min(grains(limit.capacity()));
+            *self = Usage::holding(level, limit, now_us);
         }
-        above || fit.stepped_back
+        match (level, fit.stepped_back) {
+            (0, _) => Moved::Not,
+            (_, true) => Moved::ByClock,
+            (_, false) => Moved::ByLimit,
+        }
     }
 
     /// Brings usage down to the capacity, which it is above.
@@ -300,6 +332,45 @@ pub enum Unstored<'u, 'a> {
     Log(&'u Log<'a>),
 }
 
+/// How a stored usage had to be moved to the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    Not,
+    /// It was carried over to another limit.
+    ByLimit,
+    /// The clock stepped back (and maybe the limit changed as well).
+    ByClock,
+}
+
+/// A stored usage as it was before it was carried over to another limit: it
+/// drains as it did, and a cost is admitted once it has drained far enough for
+/// the new capacity.
+#[derive(Clone, Copy, Debug)]
+pub struct Unmoved<'a> {
+    usage: Usage<'a>,
+    limit: Limit,
+}
+
+impl<'a> Unmoved<'a> {
+    fn new(usage: Usage<'a>, rate: Rate, capacity: u64) -> Unmoved<'a> {
+        let (algorithm, count) = match usage {
+            Usage::Bucket(_) => (Algorithm::TokenBucket, rate.count),
+            Usage::Fixed(_) => (Algorithm::FixedWindow, capacity),
+            Usage::Sliding(_) => (Algorithm::SlidingWindow, capacity),
+            Usage::Log(_) => (Algorithm::SlidingLog, capacity),
+        };
+        Unmoved {
+            usage,
+            limit: Limit::unchecked(algorithm, count, rate.period_us, capacity),
+        }
+    }
+
+    /// When a cost is admitted if the stored state stays as it is.
+    pub fn wait(&self, now_us: u64, cost: u64) -> Wait {
+        self.usage.wait(&self.limit, now_us, cost)
+    }
+}
+
 /// How a stored state fits the limit of a call.
 struct Fit {
     /// The limit goes on counting in this very state: it is of the same family
@@ -307,6 +378,8 @@ struct Fit {
     goes_on: bool,
     /// Usage may be above the capacity, because FORCE brought it there.
     may_exceed: bool,
+    /// The rate of a bucket; of the others only the period is of use.
+    rate: Rate,
     /// The state spoke of the future, and was taken as now.
     stepped_back: bool,
 }

@@ -508,14 +508,44 @@ fn a_changed_rate_drains_from_the_change_on() {
         (&slow, (0, Take(4), [1, 0, 0, 40_000, 4])),
         // 3.5 used.
         (&slow, (5_000, Peek(1), [0, 0, 5_000, 35_000, 4])),
-        // A refusal stores what it carried, for its wait counts from here.
+        // A refusal stores what it carried, if that is sooner.
         (&fast, (5_000, Take(1), [0, 0, 500, 3_500, 4])),
         (&fast, (5_499, Take(1), [0, 0, 1, 3_001, 4])),
         (&fast, (5_500, Take(1), [1, 0, 0, 4_000, 4])),
-        (&slow, (6_000, Take(1), [0, 0, 5_000, 35_000, 4])),
+        // It would not be: 3.5 used, which go on draining as they did.
+        (&slow, (6_000, Take(1), [0, 0, 500, 35_000, 4])),
+        (&slow, (6_499, Take(1), [0, 0, 1, 30_010, 4])),
+        (&slow, (6_500, Take(1), [1, 0, 0, 40_000, 4])),
     ];
     for (limits, row) in rows {
         step(&mut key, limits, row);
+    }
+}
+
+/// Two callers with different limits, refused in turn, as during a roll-out:
+/// neither keeps the other's usage at "taken now".
+#[test]
+fn two_limits_in_turn_lock_nobody_out() {
+    let limits = |count, period_us| {
+        [
+            Algorithm::TokenBucket,
+            Algorithm::FixedWindow,
+            Algorithm::SlidingWindow,
+            Algorithm::SlidingLog,
+        ]
+        .map(|algorithm| Limit::new(algorithm, count, period_us, None).expect("in range"))
+    };
+    for (old, new) in limits(10, 10_000_000).iter().zip(&limits(10, 11_000_000)) {
+        let mut key = Key::default();
+        let start_us = 1_800_000_000_000_000;
+        key.take(&Slots::one(*old), start_us, Ask::cost(10));
+        // Asked for in turn, four times a second, for longer than either takes.
+        let admitted = (1..100u64).any(|step| {
+            let limit = if step % 2 == 0 { old } else { new };
+            let now_us = start_us + step * 250_000;
+            key.take(&Slots::one(*limit), now_us, Ask::cost(1)).admitted
+        });
+        assert!(admitted, "locked out by {old:?} and {new:?}");
     }
 }
 

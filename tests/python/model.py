@@ -263,9 +263,8 @@ class Key:
     def call(self, verb, now, limits, cost=1, atmost=False, force=False, stricter=0, as_server=None):
         """`stricter` counts a bucket as that much fuller, which a server may within its millionth;
         `as_server` is the `allowed` of a server that was, to go on from there."""
-        states, changed = self._carry(limits, now)
+        states, before, ahead = self._carry(limits, now)
         each = list(zip(limits, states))
-        changed |= any(s.ahead_of(now, l) for l, s in each)
         for limit, state in each:
             state.settle(now, limit)
             if limit.bucket:
@@ -288,18 +287,30 @@ class Key:
         if as_server is not None:
             allowed = as_server
 
-        def wait(limit, state):
-            if verb == "give":
-                return 0
-            if allowed or cost == 0 and fit:
-                return ms_up(self._drain(limit, state)) if limit.kind == "LEAKYBUCKET" else 0
-            ask = min(cost, 1) if atmost else cost
-            if limit.capacity == 0 or ask > limit.capacity:
-                return NEVER
-            far = now + (self._drain(limit, state) if limit.bucket else 3 * limit.period_us)
-            return ms_up(first(lambda t: fits(limit, state, t, ask), now, far) - now)
+        ask = min(cost, 1) if atmost else cost
 
-        waits = [wait(l, s) for l, s in each]
+        def until_fits(limit, state, capacity):
+            if capacity == 0 or ask > capacity:
+                return math.inf
+            far = now + (self._drain(limit, state) if limit.bucket else 3 * limit.period_us)
+            return first(lambda t: state.used_at(t, limit) + ask <= capacity, now, far) - now
+
+        stays = False
+        if verb == "give":
+            waits = [0] * len(each)
+        elif allowed or cost == 0 and fit:
+            waits = [self._drain(l, s) if l.kind == "LEAKYBUCKET" else 0 for l, s in each]
+        else:
+            waits = [until_fits(l, s, l.capacity) for l, s in each]
+            # A refusal stores what it carried only where that is sooner than leaving it as it was.
+            as_it_was = [
+                until_fits(*was, l.capacity) if was else w
+                for (l, _), was, w in zip(each, before, waits)
+            ]
+            stays = not ahead and max(as_it_was) <= max(waits)
+            if stays:
+                waits = as_it_was
+        waits = [NEVER if w == math.inf else ms_up(w) for w in waits]
         charge = (allowed if atmost else cost * allowed) if verb == "take" else 0
         returns = verb == "give" and cost > 0 and held
         for limit, state in each:
@@ -312,7 +323,8 @@ class Key:
             Detail(room(l, s), w, max(0, ms_up(s.held_until(l) - now)), l.capacity)
             for w, (l, s) in zip(waits, each)
         ]
-        writes = bool(charge) or returns or refused and changed and NEVER not in waits
+        moved = ahead or any(before) and not stays
+        writes = bool(charge) or returns or refused and moved and NEVER not in waits
         if returns and not any(s.used_at(now, l) for l, s in each):
             return Outcome(allowed, details, writes, [], [])  # the key is gone
         return Outcome(allowed, details, writes, list(limits), states)
@@ -322,20 +334,25 @@ class Key:
         return math.ceil(state.used * limit.period_us / limit.count)
 
     def _carry(self, limits, now):
-        """Copies of the states, matched by position; a changed limit takes over the units used."""
-        states, changed = [], False
+        """Copies of the states, matched by position; a changed limit takes over the units used. With
+        them what each was before that, and whether any spoke of the future."""
+        states, before, ahead = [], [], False
         for i, limit in enumerate(limits):
             if i >= len(self.states):
                 states.append(limit.start(now))
+                before.append(None)
                 continue
             old, state = self.limits[i], copy.deepcopy(self.states[i])
+            ahead |= state.ahead_of(now, old)
+            before.append(None)
             same_pace = old.family == limit.family and old.period_us == limit.period_us
             if limit.bucket:
                 same_pace = same_pace and old.count == limit.count
             if not same_pace or old.capacity != limit.capacity:
-                changed = True
                 state.settle(now, old)
                 used = state.used_at(now, old)
+                if used and not same_pace or used > limit.capacity:
+                    before[-1] = (old, copy.deepcopy(state))
                 if not same_pace:
                     state = limit.start(now)
                     state.settle(now, limit)
@@ -343,7 +360,7 @@ class Key:
                         state.add(used if limit.bucket else math.ceil(used), now, limit)
                 state.clamp(limit.capacity)
             states.append(state)
-        return states, changed
+        return states, before, ahead
 
     def held_until(self):
         return max((s.held_until(l) for s, l in zip(self.states, self.limits)), default=0)

@@ -128,7 +128,9 @@ def test_another_algorithm_takes_over_the_units_used(rl, clock, old, new):
     assert reply[:3] == (1, 6, 0)
     # As if the four had been taken now, by the new limit.
     assert reply == rl.take("own", new, "10 10 COST 4") and reply == rl.peek("own", new, "10 10")
-    assert rl.take("k", new, "10 10 COST 7") == rl.take("own", new, "10 10 COST 7")
+    # Refused, they wait no longer than that, and less if they drain sooner as what they were.
+    refused, own = rl.take("k", new, "10 10 COST 7"), rl.take("own", new, "10 10 COST 7")
+    assert refused.allowed == own.allowed == 0 and refused.wait_ms <= own.wait_ms
     assert rl.take("k", new, "10 10 COST 6") == rl.take("own", new, "10 10 COST 6")
     assert rl.take("k", new, "10 10") == rl.take("own", new, "10 10")
 
@@ -154,7 +156,7 @@ def test_changing_back_and_forth_hands_nothing_out(rl, clock, old, new):
 
 @pytest.mark.parametrize("old, new", list(itertools.product(KINDS, KINDS)))
 def test_a_refusal_after_a_change_keeps_its_promise(rl, clock, client, old, new):
-    """The carried state is stored even by the refusal, or its wait would not come true."""
+    """The refusal stores the carried state if that is sooner, or its wait would not come true."""
     clock.set("3.21")
     rl.take("k", old, "30 60 COST 30")
     refused = rl.take("k", new, "10 10 COST 5")

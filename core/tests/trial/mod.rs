@@ -103,7 +103,7 @@ impl Trial {
             limits,
             now_us,
         };
-        checks.waits(ask, &report);
+        checks.waits(ask, &report, report.store);
         let charged = report.admitted && report.taken > 0;
         if charged {
             assert!(report.store, "what was charged is stored");
@@ -115,14 +115,21 @@ impl Trial {
         } else {
             let will_be = matches!(report.governing.wait, Wait::AfterUs(_)) && ask.cost > 0;
             let stores = !report.admitted && will_be;
-            assert!(
-                !report.store || (stores && strict.moved),
-                "a refusal that writes"
-            );
-            assert!(
-                report.store || !(stores && exact.moved),
-                "a wait that will be a lie"
-            );
+            let cost = if ask.at_most { 1 } else { ask.cost };
+            match report.governing.wait {
+                Wait::AfterUs(_) if stores && exact.stepped_back => {
+                    assert!(report.store, "a wait that will be a lie");
+                }
+                Wait::AfterUs(wait_us) if stores && strict.carried() => {
+                    // Stored is what makes the wait shorter, and only that.
+                    let other_us = now_us + wait_us - u64::from(!report.store);
+                    assert!(
+                        !strict.all_admit(other_us, cost, !report.store),
+                        "the other way is not longer"
+                    );
+                }
+                _ => assert!(!report.store, "a refusal that writes"),
+            }
             if report.store {
                 self.exact = exact.stored();
                 self.strict = strict.stored();
@@ -169,7 +176,10 @@ impl Trial {
             now_us,
         };
         checks.stands(&report);
-        checks.waits(ask, &report);
+        // What a take would store tells from where it would wait.
+        let taken = self.key.clone().call(limits, now_us, Call::Take(ask));
+        let stored = taken.is_ok_and(|done| done.report.store);
+        checks.waits(ask, &report, stored);
         self.remaining_is_kept(limits, now_us, &report);
         report
     }
@@ -353,8 +363,16 @@ impl Checks<'_> {
         }
     }
 
-    /// The waits of a call that met this state.
-    fn waits(&self, ask: Ask, report: &Report) {
+    /// The waits of a call that met this state; refused, they count from the
+    /// state as it was carried over if that was `stored`, else from what it was.
+    fn waits(&self, ask: Ask, report: &Report, stored: bool) {
+        let admits = |seen: &Seen, index: usize, at_us: u64, cost: u64| {
+            if stored || self.exact.stepped_back {
+                seen.admits(index, at_us, cost)
+            } else {
+                seen.admits_unmoved(index, at_us, cost)
+            }
+        };
         let cost = if ask.at_most && ask.cost > 0 && !report.admitted {
             1
         } else {
@@ -388,8 +406,8 @@ impl Checks<'_> {
                 };
                 self.span(
                     wait_us,
-                    |at_us| self.exact.admits(index, at_us, cost),
-                    |at_us| self.strict.admits(index, at_us, cost),
+                    |at_us| admits(self.exact, index, at_us, cost),
+                    |at_us| admits(self.strict, index, at_us, cost),
                 );
             }
         }

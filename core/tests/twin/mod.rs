@@ -77,19 +77,24 @@ impl Twin {
 
     /// How the state looks to a call with these limits at this instant.
     pub fn seen(&self, limits: &Slots<Limit>, now_us: u64) -> Seen {
-        let mut moved = false;
+        let mut stepped_back = false;
+        let mut unmoved = Vec::new();
         let lines = limits
             .iter()
             .enumerate()
             .map(|(index, limit)| match self.lines.get(index) {
-                None => Line {
-                    limit: *limit,
-                    held: Held::holding(limit, now_us, &Q::zero()),
-                },
+                None => {
+                    unmoved.push(None);
+                    Line {
+                        limit: *limit,
+                        held: Held::holding(limit, now_us, &Q::zero()),
+                    }
+                }
                 Some(line) => {
-                    let (line, line_moved) = line.seen(limit, now_us, &self.slack);
-                    moved |= line_moved;
-                    line
+                    let (seen, before, back) = line.seen(limit, now_us, &self.slack);
+                    stepped_back |= back;
+                    unmoved.push(before);
+                    seen
                 }
             })
             .collect();
@@ -97,7 +102,8 @@ impl Twin {
             lines,
             slack: self.slack.clone(),
             now_us,
-            moved,
+            stepped_back,
+            unmoved,
         }
     }
 }
@@ -108,9 +114,10 @@ pub struct Seen {
     lines: Vec<Line>,
     slack: Q,
     now_us: u64,
-    /// The clock stepped back or usage was carried to another limit: the
-    /// stored state says something else.
-    pub moved: bool,
+    /// The clock stepped back: the stored state spoke of the future.
+    pub stepped_back: bool,
+    /// Of each limit that usage was carried to, what was stored before.
+    unmoved: Vec<Option<Line>>,
 }
 
 impl Seen {
@@ -130,6 +137,35 @@ impl Seen {
     pub fn admits(&self, index: usize, at_us: u64, cost: u64) -> bool {
         let capacity = self.lines[index].limit.capacity();
         capacity > 0 && cost <= capacity && self.used(index, at_us) + q(cost) <= q(capacity)
+    }
+
+    /// Whether usage was carried to another limit.
+    pub fn carried(&self) -> bool {
+        self.unmoved.iter().any(Option::is_some)
+    }
+
+    /// Whether one limit admits a cost at `at_us` if nothing is stored until
+    /// then: what was stored drains as it did.
+    pub fn admits_unmoved(&self, index: usize, at_us: u64, cost: u64) -> bool {
+        let capacity = self.lines[index].limit.capacity();
+        match &self.unmoved[index] {
+            None => self.admits(index, at_us, cost),
+            Some(line) => {
+                let used = line.held.used(&line.limit, at_us);
+                capacity > 0 && cost <= capacity && used + q(cost) <= q(capacity)
+            }
+        }
+    }
+
+    /// Whether every limit admits a cost at `at_us`, stored as carried or not.
+    pub fn all_admit(&self, at_us: u64, cost: u64, stored: bool) -> bool {
+        (0..self.lines.len()).all(|index| {
+            if stored {
+                self.admits(index, at_us, cost)
+            } else {
+                self.admits_unmoved(index, at_us, cost)
+            }
+        })
     }
 
     /// Whether every limit admits a cost now.
@@ -210,10 +246,15 @@ impl Seen {
 }
 
 impl Line {
-    /// The line under the limit of a call at `now_us`, and whether it had to
-    /// be moved for that.
-    fn seen(&self, limit: &Limit, now_us: u64, slack: &Q) -> (Line, bool) {
-        let (mut held, mut moved) = self.held.brought_to(&self.limit, now_us);
+    /// The line under the limit of a call at `now_us`; what it was, if it had
+    /// to be carried to that limit; and whether the clock stepped back.
+    fn seen(&self, limit: &Limit, now_us: u64, slack: &Q) -> (Line, Option<Line>, bool) {
+        let (mut held, stepped_back) = self.held.brought_to(&self.limit, now_us);
+        let before = Line {
+            limit: self.limit,
+            held: held.clone(),
+        };
+        let mut moved = false;
         let was = &self.limit;
         let goes_on = if limit.algorithm().is_bucket() && was.algorithm().is_bucket() {
             (limit.count(), limit.period_us()) == (was.count(), was.period_us())
@@ -242,7 +283,7 @@ impl Line {
             }
         }
         let limit = *limit;
-        (Line { limit, held }, moved)
+        (Line { limit, held }, moved.then_some(before), stepped_back)
     }
 }
 
