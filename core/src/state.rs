@@ -118,7 +118,7 @@ pub enum Record {
 /// Whether a value of `len` bytes can be ours at all: what can be told
 /// without looking at it.
 pub fn is_possible_len(len: usize) -> bool {
-    len >= NARROW_LEN && len % 4 == 0
+    len >= NARROW_LEN && len.is_multiple_of(4)
 }
 
 /// Whether the first record of `bytes` can be nothing but a log.
@@ -451,7 +451,11 @@ fn encode_period(period_us: u64) -> Option<u64> {
     let [us, ms, s, min] = PERIOD_UNITS_US;
     [(3, min), (2, s), (1, ms), (0, us)]
         .into_iter()
-        .find_map(|(unit, unit_us)| (period_us % unit_us == 0).then(|| (unit, period_us / unit_us)))
+        .find_map(|(unit, unit_us)| {
+            period_us
+                .is_multiple_of(unit_us)
+                .then(|| (unit, period_us / unit_us))
+        })
         .filter(|(_, value)| value >> PERIOD_VALUE_BITS == 0)
         .map(|(unit, value)| unit << PERIOD_VALUE_BITS | value)
 }
