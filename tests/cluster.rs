@@ -560,6 +560,16 @@ fn a_primary_dies(cluster: &mut Cluster, seed: u64) {
             });
         }
     }
+    // News of the successor takes a moment to reach every node.
+    let dead_id = &cluster.nodes[victim].id;
+    until("nobody takes the dead node for the owner of slots", || {
+        cluster.alive().all(|node| {
+            node.text("CLUSTER NODES")
+                .lines()
+                .filter(|line| line.starts_with(dead_id.as_str()))
+                .all(|line| line.split_whitespace().count() == 8)
+        })
+    });
     ledger.assert_exact(cluster);
     assert!(cluster.primaries().iter().any(|n| n.port == successor));
 
