@@ -299,8 +299,8 @@ impl<'a> Account<'a> {
         true
     }
 
-    /// Writes the whole state into `out`, which has [`Account::stored_len`]
-    /// bytes and is all zeros, as (offset, bytes) pieces.
+    /// The whole state as (offset, bytes) pieces, to be put into
+    /// [`Account::stored_len`] zero bytes.
     pub fn pieces(&self, mut put: impl FnMut(usize, &[u8])) {
         let mut offset = 0;
         for line in self.lines.iter() {
