@@ -22,6 +22,7 @@ class Row:
     """A case is meant to cost `goal` times another, and may cost `held` times.
 
     Where the goal is not reached, `held` is what has been: a change may not lose it again.
+    What the server spends on such a command without the module's own code is printed beside it.
     """
 
     case: str
@@ -40,7 +41,6 @@ def rows() -> list[Row]:
     names = [case.name for case in all_cases() if case.name.startswith(others)]
     return [
         Row(ADMITTED, 1.0, "SET PX", held=1.10),
-        # The calls of the module API that a refusal takes come to 0.88 by themselves.
         Row(REFUSED, 0.85, "SET PX", held=0.97),
         Row("RL.PEEK", 0.80, "SET PX", held=0.95),
         Row(ADMITTED, 1.15, "SET PX", instructions.AOF, held=1.26),
@@ -62,26 +62,30 @@ def check_instructions(context: Context) -> bool:
         following: instructions.count(context, _needed(following), following)
         for following in (instructions.ALONE, instructions.AOF)
     }
-    table = Table("command", "instructions", "of", "measured", "goal", "held", "")
+    table = Table(
+        "command", "instructions", "of", "measured", "server's part", "goal", "held", ""
+    )
     within = True
     for row in rows():
-        of = counts[row.following]
-        ratio = of[row.case] / of[row.reference]
+        case, reference = counts[row.following][row.case], counts[row.following][row.reference]
+        ratio = case.whole / reference.whole
         good = ratio <= row.most
         within &= good
         aof = ", AOF on" if row.following == instructions.AOF else ""
         table.row(
             row.case + aof,
-            f"{of[row.case]:,.0f}",
+            f"{case.whole:,.0f}",
             row.reference + aof,
             f"{ratio:.3f}",
+            f"{(case.whole - case.module) / reference.whole:.3f}",
             f"{row.goal:.3f}",
             f"{row.held or row.goal:.3f}",
             "" if good else "OVER",
         )
     print(
         f"{table}\n{context.server.name}, {context.module_name}. A row is over when it measures "
-        f"{TOLERANCE - 1:.0%} more than is held.\n"
+        f"{TOLERANCE - 1:.0%} more than is held. The server's part is what it would measure if the "
+        "module's own code took no instruction.\n"
     )
     return within
 

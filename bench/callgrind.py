@@ -18,8 +18,9 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -38,6 +39,15 @@ AOF = ("--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-p
 # some turns to see it, by either clock, before anything is counted.
 TURNS = 4
 TURN_SECONDS = 1
+
+
+@dataclass(frozen=True)
+class Count:
+    """Instructions per command, and how many of them are the module's own: the rest is
+    what the server spends, on the commands and on what the module calls in it."""
+
+    whole: float
+    module: float
 
 
 class CountingServer:
@@ -85,8 +95,8 @@ class CountingServer:
     ) -> None:
         self._stack.close()
 
-    def count(self, case: Case, profile: Path | None = None) -> float:
-        """Instructions per command of a case; the profile by function is put where asked."""
+    def count(self, case: Case, profile: Path | None = None) -> Count:
+        """Counts a case; the profile by function is put where asked."""
         self._connection.call("FLUSHALL", "SYNC")
         self._clock.next_hour()
         keys = [commands.key(index) for index in range(case.keys)]
@@ -103,24 +113,43 @@ class CountingServer:
         for _ in range(case.rounds):
             self._clock.advance(case.step_ms)
             replies += self._connection.send_all(encoded, PIPELINE)
-        counted = self._mark(profile) - self._marking
+        counted = self._mark(profile)
         _check(case, replies)
-        return counted / len(replies)
+        whole = counted.whole - self._marking.whole
+        return Count(round(whole / len(replies), 1), round(counted.module / len(replies), 1))
 
-    def _mark(self, profile: Path | None = None) -> int:
-        """Instructions since the last mark."""
+    def _mark(self, profile: Path | None = None) -> Count:
+        """Instructions since the last mark, in all."""
         self._connection.call("ECHO", "mark")
         self._marks += 1
         dump = self._dumps / f"counts.{self._marks}"
         if not dump.exists():
             raise CannotMeasure(f"{self._program.name} has no symbol echoCommand to count from")
-        total = re.search(r"^totals: (\d+)", dump.read_text(), re.MULTILINE)
-        if total is None:
-            raise CannotMeasure(f"callgrind wrote no total into {dump.name}")
+        with dump.open() as lines:
+            counted = _add_up(lines, {str(module) for module in self._modules})
         if profile is not None:
             shutil.copy(dump, profile)
         dump.unlink()
-        return int(total[1])
+        return counted
+
+
+def _add_up(lines: Iterable[str], modules: set[str]) -> Count:
+    """The cost lines of a dump ("line instructions"), under the object that each belongs to.
+    The one after a "calls=" is what was called, which stands again in its own place."""
+    whole = in_modules = 0
+    in_module = called = False
+    for line in lines:
+        if line.startswith("ob="):
+            in_module = line[3:].strip() in modules
+        elif line.startswith("calls="):
+            called = True
+        elif line[0].isdigit():
+            if not called:
+                cost = int(line.split()[1])
+                whole += cost
+                in_modules += cost if in_module else 0
+            called = False
+    return Count(whole, in_modules)
 
 
 def _check(case: Case, replies: Sequence[object]) -> None:

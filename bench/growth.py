@@ -36,7 +36,7 @@ def _by_limits(server: CountingServer) -> dict[str, float]:
     for count in LIMITS:
         command = several(count)
         case = Case(f"{count} limits", command, [Step(command)], reply=1)
-        counts[str(count)] = round(server.count(case), 1)
+        counts[str(count)] = server.count(case).whole
         say(f"  {counts[str(count)]:10,.0f}  {case.name}")
     return counts
 
@@ -59,7 +59,7 @@ def _by_entries(server: CountingServer, lengths: list[int]) -> dict[str, float]:
             rounds=200,
             step_ms=1,
         )
-        counts[str(length)] = round(server.count(case), 1)
+        counts[str(length)] = server.count(case).whole
         say(f"  {counts[str(length)]:10,.0f}  {case.name}")
     return counts
 

@@ -110,5 +110,7 @@ def _some_cases(context: Context, options: Options) -> int:
         counts = instructions.count(context, both, following, options.profile)
         print(following)
         for name, counted in counts.items():
-            print(f"  {counted:10,.0f}  {counted / counts['SET PX']:6.3f} x SET PX  {name}")
+            ratio = counted.whole / counts["SET PX"].whole
+            own = f"{counted.module:8,.0f} in the module"
+            print(f"  {counted.whole:10,.0f}  {own}  {ratio:6.3f} x SET PX  {name}")
     return 0

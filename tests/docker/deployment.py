@@ -89,9 +89,9 @@ def on_disk(client):
 
 
 class Deployment:
-    def __init__(self, profile):
+    def __init__(self, profile, suffix=""):
         # The prefix is the run's: tests/docker/run removes what a killed run left.
-        self.name = f"{os.environ['RL_RUN']}-{profile}"
+        self.name = f"{os.environ['RL_RUN']}-{profile}{suffix}"
         self.profile = profile
         self.net = free_net()
         self.env = {

@@ -42,6 +42,17 @@ def test_example(block, raw, clock):
             assert shown(raw(*line[2:].split())) == next(lines)
 
 
+def test_replies_beside_the_scripts(raw):
+    """The table of docs/operations.md, against the script that the benchmarks use."""
+    page = (ROOT / "docs/operations.md").read_text()
+    rows = re.findall(r"^\| (\d+) \| `([^`]+)` \| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(rows) == 4
+    script = raw("SCRIPT", "LOAD", (ROOT / "bench/token_bucket.lua").read_text())
+    for cost, by_script, by_take in rows:
+        assert shown(raw("EVALSHA", script, 1, "hash", 20, 100 / 60, cost)) == by_script
+        assert shown(raw("RL.TAKE", "key", 100, 60, "BURST", 20, "COST", cost)) == by_take
+
+
 def test_syntax_is_the_servers(raw):
     """The commands of the README's synopsis are those that the server has."""
     synopsis = set(re.findall(r"^((?:RL|CL)\.[A-Z]+) +(?:key|numkeys) ", README.read_text(), re.M))
