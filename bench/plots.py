@@ -15,6 +15,7 @@ from bench import cpu, latency, throughput
 from bench.instructions import ALONE, AOF
 
 OURS, SERVERS_OWN, SCRIPT, OTHERS = "#2563a8", "#8a939e", "#d9822b", "#3f9b6c"
+DARKER = {OURS: "#163f6e", OTHERS: "#25694a"}
 LIGHTER = {OURS: "#9dbfe3", SERVERS_OWN: "#cdd2d8", SCRIPT: "#f2cfa5", OTHERS: "#b3dbc6"}
 PLAIN = ("GET", "INCR", "SET PX")
 
@@ -59,13 +60,16 @@ def draw(part: str, data: dict[str, Any], directory: Path) -> None:
 
 def instructions(data: dict[str, Any]) -> Figure:
     alone, aof = data["instructions"][ALONE], data["instructions"][AOF]
+    own = data["of them in modules"][ALONE]
     figure, axes = _figure(8.2, 0.32 * len(alone) + 1.2)
     names = list(alone)
     for place, name in enumerate(names):
         shade = colour(name)
-        # A pair of bars, the one with the AOF on behind and lighter.
+        # Three bars, each over a part of the one before.
         axes.barh(place, aof[name], 0.78, color=LIGHTER[shade])
         axes.barh(place, alone[name], 0.78, color=shade)
+        if own[name]:
+            axes.barh(place, own[name], 0.78, color=DARKER[shade])
         ratio = alone[name] / alone["SET PX"]
         end = max(alone[name], aof[name])
         _note(axes, end, place, f"{alone[name]:,.0f}  ({ratio:.2f} x SET PX)")
@@ -73,7 +77,7 @@ def instructions(data: dict[str, Any]) -> Figure:
     _names_down_the_side(axes, names)
     axes.set_xlim(0, max(*alone.values(), *aof.values()) * 1.28)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set_title("Instructions per command (lighter: what the AOF adds)")
+    axes.set_title("Instructions per command (dark: the module's own; light: what the AOF adds)")
     return figure
 
 
@@ -87,7 +91,7 @@ def bars(title: str, values: dict[str, float], note: Callable[[str], str]) -> Fi
     _line_at(axes, values["SET PX"])
     _names_down_the_side(axes, names)
     axes.set_xlim(0, max(values.values()) * 1.25)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}" if value > 9 else f"{value:g}")
     axes.set_title(title)
     return figure
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import cpu, growth, instructions, latency, machine, memory, throughput
+from bench import cpu, growth, instructions, latency, machine, memory, throughput, workloads
+from bench.table import Table
 
 RAW = "results.json"
 
@@ -58,6 +59,8 @@ def keep(directory: Path, part: str, data: dict[str, Any]) -> None:
 def page(results: dict[str, Any]) -> str:
     """The page of all parts that there are."""
     parts = [HEAD]
+    if SUMMED_UP <= results.keys():
+        parts.append(f"\n{summary(results)}")
     for name, data in results.items():
         title, report = SECTIONS[name]
         parts.append(
@@ -65,3 +68,30 @@ def page(results: dict[str, Any]) -> str:
             f"Measured on {machine.sentence(data['measured on'])}.\n"
         )
     return "".join(parts)
+
+
+SUMMED_UP = {"instructions", "cpu", "latency", "throughput", "memory"}
+
+
+def summary(results: dict[str, Any]) -> str:
+    """One table of what each part says of the same few commands."""
+    commands = [workloads.SET_PX.name, workloads.TAKE.name, workloads.LUA.name]
+    counts = results["instructions"]["instructions"][instructions.ALONE]
+    times = cpu.medians(results["cpu"]["nanoseconds"]["one by one"])
+    waits = latency.medians(results["latency"])
+    rates = throughput.medians(results["throughput"])
+    rate = results["latency"]["rate"]
+    rows = {
+        "instructions in the server": [f"{counts[name]:,.0f}" for name in commands],
+        "CPU time, one at a time, µs": [f"{times[name][0] / 1000:.1f}" for name in commands],
+        f"latency at {rate:,} a second, p50, µs": [f"{waits[name]['50']:,.0f}" for name in commands],
+        "the same, p99, µs": [f"{waits[name]['99']:,.0f}" for name in commands],
+        "commands a second, pipelined": [f"{rates[name]:,.0f}" for name in commands],
+    }
+    for server, per_key in results["memory"]["bytes per key"].items():
+        of = [per_key[name] for name in (memory.SET_PX, memory.TAKE, memory.LUA)]
+        rows[f"bytes a key, {server}"] = [f"{value:.0f}" for value in of]
+    table = Table("", *commands)
+    for what, cells in rows.items():
+        table.row(what, *cells)
+    return str(table)

@@ -53,6 +53,12 @@ def test_replies_beside_the_scripts(raw):
         assert shown(raw("RL.TAKE", "key", 100, 60, "BURST", 20, "COST", cost)) == by_take
 
 
+def test_figures_are_the_benchs():
+    """The README's table is the one that scripts/bench wrote, so no figure is typed in."""
+    table = re.search(r"^## Speed\n.*?^(\|.*?)\n\n", README.read_text(), re.MULTILINE | re.DOTALL)
+    assert table[1] in (ROOT / "docs/bench/README.md").read_text()
+
+
 def test_syntax_is_the_servers(raw):
     """The commands of the README's synopsis are those that the server has."""
     synopsis = set(re.findall(r"^((?:RL|CL)\.[A-Z]+) +(?:key|numkeys) ", README.read_text(), re.M))
