@@ -14,7 +14,6 @@ by the command, are not counted (--toggle-collect=serverCron).
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import time

@@ -77,7 +77,8 @@ def sliding_log() -> list[Case]:
         Case(
             "SLIDINGLOG of 100 entries, refused",
             full,
-            [Step(full, times=100)],
+            # At one instant they would be one entry.
+            [Step(full, times=100, advance_ms=1)],
             reply=0,
             keys=64,
             rounds=125,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import struct
 import subprocess
 from pathlib import Path
 
-from bench.server import ROOT, CannotMeasure
+from bench.server import ROOT, TARGET, CannotMeasure
 
 HOUR_US = 3_600_000_000
 # 2026-01-01 00:00:00 UTC
@@ -44,8 +43,7 @@ class Clock:
 
 def _build() -> Path:
     """The library that scripts/test builds too, from the same source."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-    source, library = ROOT / "tests/clock/clock.c", target / "clock/librlclock.so"
+    source, library = ROOT / "tests/clock/clock.c", TARGET / "clock/librlclock.so"
     if library.exists() and library.stat().st_mtime >= source.stat().st_mtime:
         return library
     if shutil.which("cc") is None:

@@ -24,7 +24,8 @@ def measure(context: Context) -> dict[str, Any]:
         "one by one": (requests // 4, ONE_BY_ONE),
     }
     say(f"CPU time per command, {rounds} rounds")
-    with loaded(context, workloads.usual(context.peers), KEYS) as servers:
+    chosen = workloads.usual(context.peers)
+    with loaded(context, chosen, KEYS) as servers:
         times: dict[str, dict[str, list[float]]] = {
             way: {server.name: [] for server in servers} for way in ways
         }
@@ -33,7 +34,12 @@ def measure(context: Context) -> dict[str, Any]:
             for way, (count, words) in ways.items():
                 for server in servers:
                     times[way][server.name].append(round(nanoseconds(server, count, *words), 1))
-    return {"keys": KEYS, "rounds": rounds, "nanoseconds": times}
+    return {
+        "commands": workloads.commands_of(chosen),
+        "keys": KEYS,
+        "rounds": rounds,
+        "nanoseconds": times,
+    }
 
 
 def medians(times: dict[str, list[float]]) -> dict[str, tuple[float, float]]:

@@ -16,6 +16,8 @@ LIMITS = range(1, 9)
 ENTRIES = (10, 100, 1_000, 10_000, 100_000)
 KEYS = (1, 1_000, 100_000, 1_000_000, 5_000_000)
 
+LOG_TAKE = "RL.TAKE {key} SLIDINGLOG 100000 <entries>ms"
+
 
 def measure(context: Context) -> dict[str, Any]:
     # A quick run leaves out what takes long to fill.
@@ -24,6 +26,11 @@ def measure(context: Context) -> dict[str, Any]:
     with CountingServer(context.server, context.modules, aof=False) as server:
         by_limits, by_entries = _by_limits(server), _by_entries(server, entries)
     return {
+        "commands": {
+            "three limits": several(3),
+            "log": LOG_TAKE,
+            **workloads.commands_of(workloads.for_any_number_of_keys()),
+        },
         "instructions by limits": by_limits,
         "instructions by log entries": by_entries,
         "nanoseconds by keys": _by_keys(context, keys),
@@ -46,7 +53,7 @@ def _by_entries(server: CountingServer, lengths: list[int]) -> dict[str, float]:
     say("instructions by entries of a SLIDINGLOG")
     counts = {}
     for length in lengths:
-        command = f"RL.TAKE {{key}} SLIDINGLOG 100000 {length}ms"
+        command = LOG_TAKE.replace("<entries>", str(length))
         case = Case(
             f"{length} entries",
             command,
@@ -96,10 +103,10 @@ def report(data: dict[str, Any]) -> str:
     for count in next(iter(by_keys.values())):
         keys.row(f"{int(count):,}", *(f"{times[count]:,.0f}" for times in by_keys.values()))
     return (
-        "Instructions of an admitted RL.TAKE, counted as in (a), by the token buckets that the "
+        "Instructions of an admitted RL.TAKE, counted as above, by the token buckets that the "
         f"key carries, each given in full:\n\n{limits}\n"
         "by the entries of a SLIDINGLOG of which one goes as another comes (10 commands in a "
         f"write instead of 50, so each bears more of the event loop):\n\n{entries}\n"
-        "and CPU time of a command, measured as in (b), pipelined, by the number of keys in the "
+        "and CPU time of a command, measured as above, pipelined, by the number of keys in the "
         f"server, any of them next:\n\n{keys}"
     )

@@ -23,8 +23,8 @@ TRIAL_SECONDS = 4
 
 
 def measure(context: Context) -> dict[str, Any]:
-    rounds, seconds = (1, 3) if context.quick else (3, 20)
-    chosen = [workloads.SET_PX, workloads.TAKE, workloads.LUA]
+    rounds, seconds = (1, 3) if context.quick else (5, 20)
+    chosen = [workloads.SET_PX, workloads.TAKE, workloads.REFUSED, workloads.LUA]
     chosen += workloads.of_peers(context.peers)
     with loaded(context, chosen, KEYS) as servers:
         rate = _carried(servers[0])
@@ -34,6 +34,7 @@ def measure(context: Context) -> dict[str, Any]:
                 say(f"  round {number + 1}: {server.name}, {rate:,} a second for {seconds} s")
                 runs[server.name].append(server.paced(rate, seconds, CONNECTIONS))
     return {
+        "commands": workloads.commands_of(chosen),
         "keys": KEYS,
         "connections": CONNECTIONS,
         "wanted rate": RATE,
@@ -67,12 +68,24 @@ def medians(data: dict[str, Any]) -> dict[str, dict[str, float]]:
     }
 
 
+def between(data: dict[str, Any], name: str, percent: str) -> str:
+    """The least and the most that a percentile of a command was in any round."""
+    rounds = [run["latency_us"][percent] for run in data["runs"][name]]
+    return f"{min(rounds):,.0f} to {max(rounds):,.0f}"
+
+
 def report(data: dict[str, Any]) -> str:
-    table = Table("command", "p50, us", "p99, us", "p99.9, us", "answered a second")
+    percents = ("50", "99", "99.9")
+    heads = [f"p{percent}, µs" for percent in percents]
+    table = Table("command", *heads, "answered a second", "client late, µs")
     for name, latency in medians(data).items():
-        answered = statistics.median(run["requests"] / run["seconds"] for run in data["runs"][name])
-        figures = (latency["50"], latency["99"], latency["99.9"], answered)
-        table.row(name, *(f"{figure:,.0f}" for figure in figures))
+        runs = data["runs"][name]
+        cells = [
+            f"{latency[percent]:,.0f} ({between(data, name, percent)})" for percent in percents
+        ]
+        answered = statistics.median(run["requests"] / run["seconds"] for run in runs)
+        late = max(run["client_behind_us"] for run in runs)
+        table.row(name, *cells, f"{answered:,.0f}", f"{late:,.0f}")
     why = (
         ""
         if data["rate"] == data["wanted rate"]
@@ -82,6 +95,7 @@ def report(data: dict[str, Any]) -> str:
         f"{data['keys']:,} keys in random order, {data['rate']:,} requests a second{why} offered "
         f"at fixed intervals over {data['connections']} connections, one request at a time on "
         "each. Latency runs from the instant at which a request was due, whether or not it could "
-        f"be sent then. {data['rounds']} interleaved rounds of {data['seconds']} s, medians.\n\n"
-        + str(table)
+        f"be sent then. {data['rounds']} interleaved rounds of {data['seconds']} s: medians, and in "
+        "brackets the least and the most of a round. The last column is how late the client "
+        "itself was at its worst, which is part of the latencies too.\n\n" + str(table)
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.commands import Peer
-from bench.server import ROOT
+from bench.server import ROOT, TARGET
 
 PARTS = {
     "a": "instructions",
@@ -45,8 +45,10 @@ def parse(words: list[str]) -> Options:
     parser.add_argument("--module", type=Path)
     parser.add_argument("--server")
     parser.add_argument("--peer", action="append", default=[], type=_peer, dest="peers")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs/bench")
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args(words)
+    if given.out is None:
+        given.out = TARGET / "bench" if given.quick else ROOT / "docs/bench"
     if given.profile is not None and not given.cases:
         parser.error("--profile goes with --case")
     if given.gate and not set(given.only) <= {"instructions", "memory"}:

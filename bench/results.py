@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import cpu, growth, instructions, latency, machine, memory, throughput, workloads
+from bench import budget, cpu, growth, instructions, latency, machine, memory, throughput, workloads
 from bench.table import Table
 
 RAW = "results.json"
@@ -36,8 +36,9 @@ the pictures and [the raw numbers](results.json) are written by
     scripts/bench
 
 which needs no more than this repository and the package registries. `scripts/bench --help` tells
-the rest. *SET PX* is `SET key <16 bytes> PX 60000`; a take in full is
-`RL.TAKE key TOKENBUCKET 100 60 BURST 20`, a bare one `RL.TAKE key 100 60`.
+the rest. *SET PX* sets 16 bytes that expire; a take in full names its limit and its burst
+(`TOKENBUCKET count period BURST burst`), a bare one does not (`count period`). Each part lists its
+commands.
 """
 
 
@@ -65,9 +66,18 @@ def page(results: dict[str, Any]) -> str:
         title, report = SECTIONS[name]
         parts.append(
             f"\n## {title}\n\n![{title}]({name}.svg)\n\n{report(data)}\n"
-            f"Measured on {machine.sentence(data['measured on'])}.\n"
+            f"Measured on {machine.sentence(data['measured on'])}.\n\n{_commands(data)}"
         )
+    if {"instructions", "memory"} <= results.keys():
+        parts.append(f"\n## The goals\n\n{budget.report(results)}")
     return "".join(parts)
+
+
+def _commands(data: dict[str, Any]) -> str:
+    table = Table("", "command")
+    for name, command in data["commands"].items():
+        table.row(name, f"`{command}`")
+    return f"<details><summary>Commands</summary>\n\n{table}\n</details>\n"
 
 
 SUMMED_UP = {"instructions", "cpu", "latency", "throughput", "memory"}
@@ -75,21 +85,24 @@ SUMMED_UP = {"instructions", "cpu", "latency", "throughput", "memory"}
 
 def summary(results: dict[str, Any]) -> str:
     """One table of what each part says of the same few commands."""
-    commands = [workloads.SET_PX.name, workloads.TAKE.name, workloads.LUA.name]
+    chosen = (workloads.SET_PX, workloads.TAKE, workloads.REFUSED, workloads.LUA)
+    commands = [workload.name for workload in chosen]
     counts = results["instructions"]["instructions"][instructions.ALONE]
     times = cpu.medians(results["cpu"]["nanoseconds"]["one by one"])
-    waits = latency.medians(results["latency"])
+    load = results["latency"]
+    waits = latency.medians(load)
     rates = throughput.medians(results["throughput"])
-    rate = results["latency"]["rate"]
+    at = f"latency at {load['rate']:,} a second"
     rows = {
         "instructions in the server": [f"{counts[name]:,.0f}" for name in commands],
         "CPU time, one at a time, µs": [f"{times[name][0] / 1000:.1f}" for name in commands],
-        f"latency at {rate:,} a second, p50, µs": [f"{waits[name]['50']:,.0f}" for name in commands],
-        "the same, p99, µs": [f"{waits[name]['99']:,.0f}" for name in commands],
+        f"{at}, p50, µs": [f"{waits[name]['50']:,.0f}" for name in commands],
+        f"{at}, p99, µs, by round": [latency.between(load, name, "99") for name in commands],
         "commands a second, pipelined": [f"{rates[name]:,.0f}" for name in commands],
     }
     for server, per_key in results["memory"]["bytes per key"].items():
-        of = [per_key[name] for name in (memory.SET_PX, memory.TAKE, memory.LUA)]
+        # Of a refused take the key is the same.
+        of = [per_key[name] for name in (memory.SET_PX, memory.TAKE, memory.TAKE, memory.LUA)]
         rows[f"bytes a key, {server}"] = [f"{value:.0f}" for value in of]
     table = Table("", *commands)
     for what, cells in rows.items():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from bench import (
@@ -23,9 +21,8 @@ from bench import (
 )
 from bench.context import Context, default_server, say
 from bench.options import Options
-from bench.server import ROOT, CannotMeasure, Program
-
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
+from bench.server import ROOT, TARGET, CannotMeasure, Program
+from bench.wire import ServerError
 
 PARTS: dict[str, Callable[[Context], dict[str, Any]]] = {
     "instructions": instructions.measure,
@@ -51,13 +48,13 @@ def run(options: Options) -> int:
 def _context(options: Options) -> Context:
     if options.module is None:
         _build("redis-rl")
-        module, name = TARGET / "libredis_rl.so", machine.built_module()
+        module, name = TARGET / "release/libredis_rl.so", machine.built_module()
     else:
         module, name = options.module.resolve(), "a module given with --module"
         if not module.is_file():
             raise CannotMeasure(f"no module at {options.module}")
     server = Program.find(options.server) if options.server else default_server()
-    return Context(module, name, server, TARGET / "rl-load", options.peers, options.quick)
+    return Context(module, name, server, TARGET / "release/rl-load", options.peers, options.quick)
 
 
 def _measure(context: Context, options: Options) -> int:
@@ -70,7 +67,7 @@ def _measure(context: Context, options: Options) -> int:
         start = time.monotonic()
         try:
             data = PARTS[part](context)
-        except CannotMeasure as error:
+        except (CannotMeasure, ServerError, OSError) as error:
             say(f"{part}: {error}")
             failed = 1
             continue

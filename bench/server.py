@@ -18,6 +18,7 @@ from typing import Self
 from bench.wire import Connection
 
 ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 
 # The server has the last core to itself, and whatever drives it the first.
 CORES = sorted(os.sched_getaffinity(0))

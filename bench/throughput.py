@@ -19,14 +19,20 @@ def measure(context: Context) -> dict[str, Any]:
     rounds, requests = (3, 100_000) if context.quick else (9, 300_000)
     say(f"pipelined throughput, {rounds} rounds")
     words = ("--connections", str(CONNECTIONS), "--depth", str(DEPTH))
-    with loaded(context, workloads.usual(context.peers), KEYS) as servers:
+    chosen = workloads.usual(context.peers)
+    with loaded(context, chosen, KEYS) as servers:
         rates: dict[str, list[float]] = {server.name: [] for server in servers}
         for number in range(rounds):
             say(f"  round {number + 1}")
             for server in servers:
                 result = server.pipelined(requests, *words)
                 rates[server.name].append(round(result["requests"] / result["seconds"]))
-    return {"keys": KEYS, "rounds": rounds, "commands a second": rates}
+    return {
+        "commands": workloads.commands_of(chosen),
+        "keys": KEYS,
+        "rounds": rounds,
+        "commands a second": rates,
+    }
 
 
 def medians(data: dict[str, Any]) -> dict[str, float]:

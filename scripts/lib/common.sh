@@ -8,8 +8,10 @@
 
 ROOT=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)
 # Set even where it is the default, so that a target-dir in somebody's cargo
-# configuration can't move the module away from where we look for it.
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$ROOT/target}
+# configuration can't move the module away from where we look for it; and in full,
+# because servers and compilers run in other folders.
+CARGO_TARGET_DIR=$(realpath -m -- "${CARGO_TARGET_DIR:-$ROOT/target}")
+export CARGO_TARGET_DIR
 MODULE=$CARGO_TARGET_DIR/release/libredis_rl.so
 SERVER=
 
@@ -86,6 +88,12 @@ need_certificates() {
 need_venv() {
   python3 -c 'import ensurepip, venv' 2>/dev/null ||
     need 'Python 3 with its venv module' python3 python3-venv
+}
+
+# check_python MINOR: dies unless python3 is 3.MINOR or newer.
+check_python() {
+  python3 -c "import sys; sys.exit(sys.version_info < (3, $1))" ||
+    die "this needs Python 3.$1 or newer, and $(python3 --version) is what python3 is here"
 }
 
 # scripts/servers unpacks some servers from Python packages, with either.

@@ -12,7 +12,7 @@ tests/docker/run sets these:
 import os
 
 import pytest
-from deployment import NODES, Deployment, wait_until
+from deployment import NODES, SENTINELS, Deployment, wait_until
 
 
 def pytest_report_header():
@@ -46,9 +46,15 @@ def standalone():
 def replicated_pair():
     for deployment in deployed("replicated"):
 
+        # Each of them: they ask the primary for its replicas every ten seconds only, and the one
+        # that leads the failover may be one that had not asked again yet.
         def formed():
-            sees = deployment.client("sentinel-1", 26379).sentinel_master("rl")
-            return sees["num-slaves"] == 1 and sees["num-other-sentinels"] == 2
+            for name in SENTINELS:
+                with deployment.client(name, 26379) as client:
+                    sees = client.sentinel_master("rl")
+                if sees["num-slaves"] != 1 or sees["num-other-sentinels"] != 2:
+                    return False
+            return True
 
         wait_until(formed)
         yield deployment

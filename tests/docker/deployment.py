@@ -90,7 +90,7 @@ def on_disk(client):
 
 class Deployment:
     def __init__(self, profile, suffix=""):
-        # The prefix is the run's: tests/docker/run removes what a killed run left.
+        # The prefix is the run's: by it tests/docker/run removes what a stopped run left.
         self.name = f"{os.environ['RL_RUN']}-{profile}{suffix}"
         self.profile = profile
         self.net = free_net()
