@@ -3,13 +3,16 @@
 //! A take is charged to every limit or to none. Refusals change nothing, with
 //! two exceptions, so that the wait they answer is true: after the clock stepped
 //! back, a refused take stores the state as of now; and where the state was
-//! written under another limit, it stores the usage as carried over if that
-//! makes the wait shorter. A refusal for ever (a wait of -1) stores nothing.
+//! written under other limits, it marks the instant from which on the usage
+//! counts as carried over to the limits of the call, if that makes the wait
+//! shorter and these limits have no mark yet. A mark means nothing to calls with
+//! other limits, those that are stored included, and goes with the next write (or
+//! the eighth mark after it). A refusal for ever (a wait of -1) stores nothing.
 
 use crate::decision::{governing, Answer, Ask, Report, TooMuch, Wait};
 use crate::limit::Limit;
 use crate::slots::{Slots, MAX_LIMITS};
-use crate::state::{self, Foreign};
+use crate::state::{self, Foreign, Marks};
 use crate::usage::{Moved, Unmoved, Unstored, Usage};
 
 /// One limit of the account.
@@ -34,8 +37,16 @@ pub struct Account<'a> {
     stepped_back: bool,
     /// The stored state was written under another limit.
     carried: bool,
-    /// Bytes stored for limits that the call no longer has.
+    /// Bytes that are not to be stored again: of limits that the call no longer
+    /// has, and of marks.
     dropped_len: usize,
+    marks: Marks<'a>,
+    /// The stored records behind the marks.
+    records: &'a [u8],
+    /// The limits of the call have a mark.
+    marked: bool,
+    /// All that is to be stored is a mark for them.
+    adds_mark: bool,
 }
 
 impl<'a> Account<'a> {
@@ -48,6 +59,10 @@ impl<'a> Account<'a> {
             stepped_back: false,
             carried: false,
             dropped_len: 0,
+            marks: Marks::default(),
+            records: &[],
+            marked: false,
+            adds_mark: false,
         }
     }
 
@@ -81,6 +96,8 @@ impl<'a> Account<'a> {
             Some(bytes) => bytes,
             None => &[],
         };
+        self.marks = Marks::read(&mut rest)?;
+        self.records = rest;
         for limit in limits.iter() {
             let line = self.lines.push(Line::new(limit)).map_err(|_| Foreign)?;
             if rest.is_empty() {
@@ -96,11 +113,32 @@ impl<'a> Account<'a> {
                 line.stored_len = before - rest.len();
             }
         }
-        if rest.is_empty() {
+        if !rest.is_empty() {
+            self.drop_rest(rest)?;
+        }
+        if self.marks.is_empty() {
             Ok(())
         } else {
-            self.drop_rest(rest)
+            self.carry_since_mark()
         }
+    }
+
+    /// If the limits have a mark, lets the usages count as carried over since.
+    #[cold]
+    fn carry_since_mark(&mut self) -> Result<(), Foreign> {
+        self.dropped_len += self.marks.len();
+        let Some(since_us) = self.marks.since(self.fingerprint(), self.now_us) else {
+            return Ok(());
+        };
+        self.marked = true;
+        let (mut rest, span) = (self.records, (since_us, self.now_us));
+        for line in self.lines.iter_mut().filter(|line| line.stored_len > 0) {
+            let (record, others) = rest.split_at_checked(line.stored_len).ok_or(Foreign)?;
+            let Line { usage, limit, .. } = line;
+            self.carried |= usage.carry_since(record, limit, span, &mut line.unmoved)?;
+            rest = others;
+        }
+        Ok(())
     }
 
     /// Checks the records that no limit of the call is for.
@@ -147,7 +185,7 @@ impl<'a> Account<'a> {
                 (true, taken)
             }
             Verdict::Refuse { cost } => {
-                self.stay_if_sooner(cost);
+                self.settle_waits(cost);
                 self.answer(|line| line.answer.wait);
                 (false, 0)
             }
@@ -170,33 +208,34 @@ impl<'a> Account<'a> {
 
     /// Refuses the cost that the limits were just asked for.
     fn refused(&mut self, cost: u64) -> Report {
-        let store = self.stepped_back || (self.carried && !self.stay_if_sooner(cost));
+        self.adds_mark = self.settle_waits(cost);
         self.answer(|line| line.answer.wait);
         let mut report = self.report(false, 0, false);
-        // The wait counts from the state as it was moved, so that is stored.
-        report.store = store && matches!(report.governing.wait, Wait::AfterUs(_));
+        // The wait counts from the state as of now or from the mark, so that is stored.
+        report.store = (self.stepped_back || self.adds_mark)
+            && matches!(report.governing.wait, Wait::AfterUs(_));
         report
     }
 
-    /// Of a usage that was carried over: whether a refused cost is admitted as
-    /// soon if the stored state stays as it is. Then the waits noted are those.
-    fn stay_if_sooner(&mut self, cost: u64) -> bool {
+    /// Notes the waits of a refused cost where the state was written under other
+    /// limits, and returns whether a new mark is what makes them true.
+    fn settle_waits(&mut self, cost: u64) -> bool {
         if !self.carried || self.stepped_back {
             return false;
         }
         let now_us = self.now_us;
-        let moved = self.lines.iter().map(|line| line.answer.wait).max();
-        let staying = self
-            .lines
-            .iter()
-            .map(|line| line.wait_unmoved(now_us, cost));
-        let stays = staying.max() <= moved;
-        if stays {
-            for line in self.lines.iter_mut() {
-                line.answer.wait = line.wait_unmoved(now_us, cost);
-            }
+        let lines = || self.lines.iter();
+        let marked = lines().map(|line| line.wait_marked(now_us, cost)).max();
+        let unmoved = lines().map(|line| line.wait_unmoved(now_us, cost)).max();
+        let adds_mark = !self.marked && marked < unmoved;
+        for line in self.lines.iter_mut() {
+            line.answer.wait = if self.marked || adds_mark {
+                line.wait_marked(now_us, cost)
+            } else {
+                line.wait_unmoved(now_us, cost)
+            };
         }
-        stays
+        adds_mark
     }
 
     /// Charges `cost` units to every limit without asking them: they were
@@ -242,6 +281,10 @@ impl<'a> Account<'a> {
     /// The instant, in microseconds, from which the state says the same as no
     /// key at all; known once the call is decided.
     pub fn free_at_us(&self) -> u64 {
+        if self.adds_mark {
+            // They were read before, so they are ours.
+            return state::free_at_us(self.records).unwrap_or(self.now_us);
+        }
         self.lines
             .iter()
             .map(|line| line.answer.reset_us)
@@ -251,6 +294,10 @@ impl<'a> Account<'a> {
 
     /// Bytes of the state to be stored.
     pub fn stored_len(&self) -> usize {
+        if self.adds_mark {
+            let marks = self.new_marks().map(|mark| mark.len());
+            return marks.sum::<usize>() + self.records.len();
+        }
         self.lines
             .iter()
             .map(|line| stored_len(&line.for_storage(self.now_us)))
@@ -261,6 +308,7 @@ impl<'a> Account<'a> {
     /// bytes can be changed where they are, by [`Account::patches`].
     pub fn keeps_layout(&self) -> bool {
         self.dropped_len == 0
+            && !self.adds_mark
             && self
                 .lines
                 .iter()
@@ -271,7 +319,7 @@ impl<'a> Account<'a> {
     /// state, if [`Account::keeps_layout`]; else there are none, and it returns
     /// false. The stored bytes are not read while the pieces are handed out.
     pub fn patches(&self, mut patch: impl FnMut(usize, &[u8])) -> bool {
-        if self.dropped_len > 0 {
+        if self.dropped_len > 0 || self.adds_mark {
             return false;
         }
         let mut records = Slots::new();
@@ -303,6 +351,13 @@ impl<'a> Account<'a> {
     /// [`Account::stored_len`] zero bytes.
     pub fn pieces(&self, mut put: impl FnMut(usize, &[u8])) {
         let mut offset = 0;
+        if self.adds_mark {
+            for mark in self.new_marks() {
+                put(offset, &mark);
+                offset += mark.len();
+            }
+            return put(offset, self.records);
+        }
         for line in self.lines.iter() {
             let unstored = line.for_storage(self.now_us);
             match &unstored {
@@ -318,6 +373,16 @@ impl<'a> Account<'a> {
             }
             offset += stored_len(&unstored);
         }
+    }
+
+    fn fingerprint(&self) -> u64 {
+        let limits = self.lines.iter().map(|line| &line.limit);
+        limits.fold(0, |before, limit| limit.fingerprint(before))
+    }
+
+    /// The marks with one for the limits of the call.
+    fn new_marks(&self) -> impl Iterator<Item = [u8; state::MARK_LEN]> + 'a {
+        self.marks.and(self.fingerprint(), self.now_us)
     }
 
     /// What the limits say to an ask. Of a refusal, each has its wait noted.
@@ -426,6 +491,14 @@ impl<'a> Line<'a> {
     fn wait_unmoved(&self, now_us: u64, cost: u64) -> Wait {
         match &self.unmoved {
             Some(unmoved) => unmoved.wait(now_us, cost),
+            None => self.wait(now_us, cost),
+        }
+    }
+
+    /// The wait if the key is marked, or was.
+    fn wait_marked(&self, now_us: u64, cost: u64) -> Wait {
+        match &self.unmoved {
+            Some(unmoved) => unmoved.wait_marked(&self.usage, &self.limit, now_us, cost),
             None => self.wait(now_us, cost),
         }
     }

@@ -91,7 +91,7 @@ impl Rate {
 
     /// Microseconds until `level` grains have drained, rounded up. Of a level
     /// that [`Rate::drains`] it is at most [`MAX_DRAIN_US`].
-    fn time_to_drain_us(self, level: u128) -> u64 {
+    pub fn time_to_drain_us(self, level: u128) -> u64 {
         // A rate of 0 has nothing to drain: its capacity is 0 as well.
         if level == 0 || self.count == 0 {
             return 0;

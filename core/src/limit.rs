@@ -128,6 +128,23 @@ impl Limit {
         })
     }
 
+    /// A number that tells this limit, and those that count as it does, from
+    /// others; `before` is that of the limits before it on the key. (FNV-1a, by
+    /// words.)
+    pub(crate) fn fingerprint(&self, before: u64) -> u64 {
+        let family = match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::Gcra | Algorithm::LeakyBucket => 0,
+            Algorithm::FixedWindow => 1,
+            Algorithm::SlidingWindow => 2,
+            Algorithm::SlidingLog => 3,
+        };
+        [family, self.count, self.period_us, self.capacity]
+            .iter()
+            .fold(before, |hash, word| {
+                (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
+            })
+    }
+
     /// A limit of parts that were checked one by one: a stored rate, and the
     /// capacity of another limit.
     pub(crate) fn unchecked(

@@ -52,6 +52,8 @@ pub struct Log<'a> {
     head: u32,
     len: u32,
     total: u64,
+    /// The oldest entry of a log that was begun anew and has no ring.
+    begun: Option<Entry>,
     /// The one entry that differs from the ring, by its index from the oldest.
     /// One is enough: what is changed is always the newest entry.
     edit: Option<(u32, Entry)>,
@@ -66,17 +68,24 @@ impl<'a> Log<'a> {
             head: 0,
             len: 0,
             total: 0,
+            begun: None,
             edit: None,
         }
     }
 
     /// `units` taken now.
     pub fn holding(units: u64, now_us: u64) -> Log<'a> {
-        let mut log = Log::empty();
-        if units > 0 {
-            log.push(now_us, units);
+        let entry = Entry {
+            at_us: now_us,
+            before: 0,
+        };
+        let begun = Some(entry).filter(|_| units > 0);
+        Log {
+            len: u32::from(units > 0),
+            total: units,
+            begun,
+            ..Log::empty()
         }
-        log
     }
 
     /// A stored log, as its header says.
@@ -87,6 +96,7 @@ impl<'a> Log<'a> {
             head: header.head,
             len: header.len,
             total: header.total,
+            begun: None,
             edit: None,
         }
     }
@@ -113,6 +123,10 @@ impl<'a> Log<'a> {
             self.head = u32::try_from(head).unwrap_or(0);
         }
         self.len -= gone;
+        self.begun = self.begun.filter(|_| gone == 0);
+        self.edit = self
+            .edit
+            .and_then(|(index, entry)| Some((index.checked_sub(gone)?, entry)));
     }
 
     /// Takes entries of the future as made now: the clock stepped back.
@@ -178,10 +192,13 @@ impl<'a> Log<'a> {
 
     /// Microseconds until nothing counts any more.
     pub fn reset_us(&self, limit: &Limit, now_us: u64) -> u64 {
-        self.newest().map_or(0, |entry| {
-            let free_at_us = entry.at_us.saturating_add(limit.period_us());
-            free_at_us.saturating_sub(now_us)
-        })
+        self.free_at_us(limit.period_us()).saturating_sub(now_us)
+    }
+
+    /// The instant from which nothing counts any more.
+    pub fn free_at_us(&self, period_us: u64) -> u64 {
+        self.newest()
+            .map_or(0, |entry| entry.at_us.saturating_add(period_us))
     }
 
     /// Whether `cost` more can be logged by force.
@@ -229,8 +246,9 @@ impl<'a> Log<'a> {
 
     /// The entry at `index`, counted from the oldest.
     fn entry(&self, index: u32) -> Entry {
-        match self.edit {
-            Some((edited, entry)) if edited == index => entry,
+        match (self.edit, self.begun) {
+            (Some((edited, entry)), _) if edited == index => entry,
+            (_, Some(entry)) if index == 0 => entry,
             _ => self.ring_entry(self.slot(index)),
         }
     }

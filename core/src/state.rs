@@ -53,6 +53,11 @@
 //! 32..     slots x 16 bytes: time in microseconds, units logged before
 //! ```
 //!
+//! In front of the records there may be up to eight marks of 16 bytes: tag 0x94
+//! (bit 2 alone); in bytes 1 to 7 an instant; in bytes 8 to 15 the fingerprint of
+//! the limits of a call that was refused then, and for which the usage counts as
+//! carried over from that instant on. See the account.
+//!
 //! Stored bytes are hostile: anyone may SET the key. Every field is checked
 //! for its range, and what does not pass is not ours.
 
@@ -81,7 +86,11 @@ const BUCKET: u8 = 0;
 const FIXED: u8 = 1;
 const SLIDING: u8 = 2;
 const LOG: u8 = 3;
+const MARK: u8 = 4;
 
+/// Bytes of a mark.
+pub const MARK_LEN: usize = 16;
+const MAX_MARKS: usize = 8;
 const NARROW_LEN: usize = 20;
 const WIDE_BUCKET_LEN: usize = 48;
 const WIDE_WINDOW_LEN: usize = 40;
@@ -119,6 +128,96 @@ pub enum Record {
 /// without looking at it.
 pub fn is_possible_len(len: usize) -> bool {
     len >= NARROW_LEN && len.is_multiple_of(4)
+}
+
+/// The marks in front of the records: which limits were refused since when.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Marks<'a>(&'a [u8]);
+
+impl<'a> Marks<'a> {
+    /// Takes the marks off the front of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] if this module did not write them.
+    #[inline(always)]
+    pub fn read(bytes: &mut &'a [u8]) -> Result<Marks<'a>, Foreign> {
+        if bytes.first() == Some(&(TAG | MARK)) {
+            Marks::read_some(bytes)
+        } else {
+            Ok(Marks::default())
+        }
+    }
+
+    #[cold]
+    fn read_some(bytes: &mut &'a [u8]) -> Result<Marks<'a>, Foreign> {
+        let is_mark = |mark: &&[u8]| mark.first() == Some(&(TAG | MARK));
+        let count = bytes.chunks(MARK_LEN).take_while(is_mark).count();
+        let (marks, records) = bytes.split_at_checked(count * MARK_LEN).ok_or(Foreign)?;
+        let marks = Marks(marks);
+        let in_range = marks.iter().all(|(_, since_us)| since_us <= MAX_INSTANT_US);
+        if count > MAX_MARKS || records.is_empty() || !in_range {
+            return Err(Foreign);
+        }
+        *bytes = records;
+        Ok(marks)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes of them.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Since when limits with this fingerprint have been refused. What speaks
+    /// of the future is of a clock that stepped back, and says nothing.
+    pub fn since(&self, fingerprint: u64, now_us: u64) -> Option<u64> {
+        self.of_the_past(now_us)
+            .find_map(|(limits, since_us)| (limits == fingerprint).then_some(since_us))
+    }
+
+    /// These marks and a new one, to be stored. If there are too many, the oldest
+    /// goes: its limits are then waited for as if it had never been.
+    pub fn and(&self, fingerprint: u64, now_us: u64) -> impl Iterator<Item = [u8; MARK_LEN]> + 'a {
+        let too_many = (self.of_the_past(now_us).count() + 1).saturating_sub(MAX_MARKS);
+        self.of_the_past(now_us)
+            .skip(too_many)
+            .chain(std::iter::once((fingerprint, now_us)))
+            .map(|(limits, since_us)| {
+                let mark = u128::from(since_us << 8 | u64::from(TAG | MARK));
+                (mark | u128::from(limits) << 64).to_le_bytes()
+            })
+    }
+
+    fn of_the_past(&self, now_us: u64) -> impl Iterator<Item = (u64, u64)> + 'a {
+        self.iter().filter(move |(_, since_us)| *since_us <= now_us)
+    }
+
+    /// (fingerprint, instant) of each.
+    fn iter(&self) -> impl Iterator<Item = (u64, u64)> + 'a {
+        self.0
+            .chunks_exact(MARK_LEN)
+            .filter_map(|mark| Some((u64_at(mark, 8)?, u64_at(mark, 0)? >> 8)))
+    }
+}
+
+/// The instant from which `records` say the same as no key at all, if they are
+/// left as they are.
+pub fn free_at_us(mut records: &[u8]) -> Result<u64, Foreign> {
+    let mut free_at_us = 0;
+    while !records.is_empty() {
+        let record_free_at_us = if begins_log(records) {
+            let (_, period_us, log) = read_log(&mut records)?;
+            log.free_at_us(period_us)
+        } else {
+            read_record(&mut records)?.free_at_us()
+        };
+        free_at_us = free_at_us.max(record_free_at_us);
+    }
+    Ok(free_at_us)
 }
 
 /// Whether the first record of `bytes` can be nothing but a log.
@@ -292,6 +391,27 @@ impl Record {
                     && current <= MAX_WINDOW_UNITS
                     && previous <= MAX_WINDOW_UNITS
                     && (kind == WindowKind::Sliding || previous == 0)
+            }
+        }
+    }
+
+    /// The instant from which nothing of it is used any more.
+    fn free_at_us(&self) -> u64 {
+        match *self {
+            Record::Bucket {
+                at_us, level, rate, ..
+            } => at_us + rate.time_to_drain_us(level),
+            Record::Window {
+                start_us,
+                current,
+                previous,
+                period_us,
+                kind,
+                ..
+            } => {
+                let fades = kind == WindowKind::Sliding && current > 0;
+                let windows = u64::from(current > 0 || previous > 0) + u64::from(fades);
+                start_us + windows * period_us
             }
         }
     }

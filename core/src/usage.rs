@@ -9,9 +9,12 @@
 //!   the new capacity, are held as if they had been taken now. A window or a
 //!   log counts a part of a unit as a whole one.
 //!
-//! While calls are refused, a carried usage is stored only where that shortens
-//! the wait: two callers with different limits, refused in turn, would
-//! otherwise keep each other's usage at "taken now" for ever. See [`Unmoved`].
+//! A refused call does not store what it carried over: that would change the
+//! state for those whose limit it was written under. Where carrying over makes
+//! the wait shorter, it marks the instant instead. From then on, a call with the
+//! same limits counts the lesser of what is left of the stored usage, draining as
+//! it did, and of what was carried over at the mark, draining under its own
+//! limit. See [`Unmoved`].
 //!
 //! What every take runs through is marked `#[inline(always)]`: as calls, these
 //! few steps cost more in passing things on than in what they do.
@@ -182,6 +185,60 @@ impl<'a> Usage<'a> {
         }
     }
 
+    /// As [`Usage::resume`] with a key that is marked: `self` becomes the lesser
+    /// of what `resume` makes of the record and of what it would have made of it
+    /// at the mark, brought to now. Returns whether they differ in what they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Foreign`] if this module did not write the record.
+    #[cold]
+    pub fn carry_since(
+        &mut self,
+        mut record: &'a [u8],
+        limit: &Limit,
+        (since_us, now_us): (u64, u64),
+        unmoved: &mut Option<Unmoved<'a>>,
+    ) -> Result<bool, Foreign> {
+        let mut carried = Usage::unread();
+        let moved = carried.resume(&mut record, limit, since_us, &mut None)?;
+        if moved != Moved::ByLimit || self.is_unused() {
+            return Ok(false);
+        }
+        carried.advance(limit, since_us, now_us);
+        // What has drained below the capacity since the mark is not moved by now.
+        let unmoved = unmoved.get_or_insert(Unmoved {
+            usage: *self,
+            limit: *limit,
+            carried: None,
+        });
+        unmoved.carried = Some(carried);
+        if carried.level() <= self.level() {
+            *self = carried;
+        }
+        Ok(true)
+    }
+
+    /// Brings what was carried over to `limit` at `since_us` to now.
+    fn advance(&mut self, limit: &Limit, since_us: u64, now_us: u64) {
+        let period_us = limit.period_us();
+        let start_us = window_start_us(since_us, period_us);
+        match self {
+            Usage::Bucket(bucket) => {
+                let rate = Rate::of(limit);
+                *bucket = Bucket::drained(bucket.at_us(), bucket.level(), rate, now_us);
+            }
+            Usage::Fixed(window) => {
+                *window = Fixed::rolled(start_us, window.used(), period_us, now_us);
+            }
+            Usage::Sliding(window) => {
+                let (current, previous) = (window.current(), window.previous());
+                *window = Sliding::rolled(start_us, current, previous, period_us, now_us);
+            }
+            Usage::Log(log) => log.expire(period_us, now_us),
+        }
+    }
+
     /// Brings usage down to the capacity, which it is above.
     #[cold]
     fn clamp(&mut self, limit: &Limit, now_us: u64) {
@@ -349,6 +406,8 @@ pub enum Moved {
 pub struct Unmoved<'a> {
     usage: Usage<'a>,
     limit: Limit,
+    /// What was carried over at the mark of a key that has one.
+    carried: Option<Usage<'a>>,
 }
 
 impl<'a> Unmoved<'a> {
@@ -362,12 +421,22 @@ impl<'a> Unmoved<'a> {
         Unmoved {
             usage,
             limit: Limit::unchecked(algorithm, count, rate.period_us, capacity),
+            carried: None,
         }
     }
 
     /// When a cost is admitted if the stored state stays as it is.
     pub fn wait(&self, now_us: u64, cost: u64) -> Wait {
         self.usage.wait(&self.limit, now_us, cost)
+    }
+
+    /// When a cost is admitted if the key is marked: as soon as either lets it.
+    /// `usage` is what is carried over to `limit` now.
+    pub fn wait_marked(&self, usage: &Usage, limit: &Limit, now_us: u64, cost: u64) -> Wait {
+        let carried = self.carried.as_ref().unwrap_or(usage);
+        carried
+            .wait(limit, now_us, cost)
+            .min(self.wait(now_us, cost))
     }
 }
 

@@ -175,7 +175,7 @@ fn live(seed: u64, life: u64) {
     };
     // A client's limits, the same ones changed, and those of another client.
     let mut sets = vec![limits(&mut random)];
-    for _ in 0..3 {
+    for _ in 0..10 {
         sets.push(limits(&mut random));
     }
     let mut current = sets[0];
@@ -206,7 +206,8 @@ fn live(seed: u64, life: u64) {
             Op::Failover(off_us) => now_us = now_us.saturating_add_signed(off_us),
             Op::Expire => trial.expire(now_us),
         }
-        if trial.key != before && !matches!(op, Op::SaveLoad) {
+        let keeps_limits = matches!(op, Op::SaveLoad) || trial.is_marked(now_us);
+        if trial.key != before && !keeps_limits {
             written = current;
         }
     }

@@ -549,6 +549,110 @@ fn two_limits_in_turn_lock_nobody_out() {
     }
 }
 
+/// A refused call changes nothing for those who call with the stored limit: what
+/// they were told holds, and what they may take does not grow.
+#[test]
+fn a_refusal_under_another_limit_is_none_of_the_others_business() {
+    let ten = limit(Algorithm::TokenBucket, 10, 10_000);
+    let log = limit(Algorithm::SlidingLog, 10, 5_000);
+    let mut key = Key::default();
+    let rows = [
+        (&ten, (0, Take(10), [1, 0, 0, 10_000, 10])),
+        (&ten, (0, Take(1), [0, 0, 1_000, 10_000, 10])),
+        (&log, (0, Take(10), [0, 0, 5_000, 5_000, 10])),
+        (&log, (400, Take(10), [0, 0, 4_600, 4_600, 10])),
+        (&ten, (999, Take(1), [0, 0, 1, 9_001, 10])),
+        (&ten, (1_000, Take(1), [1, 0, 0, 10_000, 10])),
+    ];
+    for (limits, row) in rows {
+        step(&mut key, limits, row);
+    }
+
+    let hundred = token(100, 60_000, 100);
+    let bursts_of_twenty = token(100, 60_000, 20);
+    let mut key = Key::default();
+    let rows = [
+        (&hundred, (0, Take(100), [1, 0, 0, 60_000, 100])),
+        (&bursts_of_twenty, (0, Take(1), [0, 0, 600, 12_000, 20])),
+        (&hundred, (0, Take(80), [0, 0, 48_000, 60_000, 100])),
+        (&hundred, (600, Peek(2), [0, 1, 600, 59_400, 100])),
+        (&bursts_of_twenty, (599, Take(1), [0, 0, 1, 11_401, 20])),
+        (&bursts_of_twenty, (600, Take(1), [1, 0, 0, 12_000, 20])),
+    ];
+    for (limits, row) in rows {
+        step(&mut key, limits, row);
+    }
+}
+
+/// Each refused in turn, with costs that differ: neither is shut out, and the
+/// one with the stored limit gets what its limit gives.
+#[test]
+fn refusals_in_turn_shut_nobody_out() {
+    let pairs = [
+        (
+            token(10, 10_000, 10),
+            1,
+            limit(Algorithm::SlidingLog, 10, 5_000),
+            10,
+        ),
+        (
+            token(100, 60_000, 100),
+            1,
+            limit(Algorithm::SlidingLog, 100, 30_000),
+            60,
+        ),
+        (
+            token(100, 60_000, 20),
+            1,
+            limit(Algorithm::SlidingLog, 100, 10_000),
+            100,
+        ),
+        (
+            token(10, 10_000, 10),
+            1,
+            limit(Algorithm::FixedWindow, 10, 4_000),
+            5,
+        ),
+    ];
+    for (stored, cost, other, other_cost) in pairs {
+        let mut key = Key::default();
+        let capacity = stored.iter().next().map_or(0, Limit::capacity);
+        key.take(&stored, START_US, Ask::cost(capacity));
+        let admitted = (1..=60u64)
+            .filter(|second| {
+                let now_us = START_US + second * 1_000_000;
+                let taken = key.take(&stored, now_us, Ask::cost(cost)).admitted;
+                key.take(&other, now_us, Ask::cost(other_cost));
+                taken
+            })
+            .count();
+        assert!(admitted >= 59, "{admitted} of 60 under {stored:?}");
+    }
+}
+
+/// Of two limits one was made shorter and one longer: the call waits until both
+/// let it, by what was stored or by what was carried over.
+#[test]
+fn limits_that_change_in_opposite_directions_are_waited_for_one_by_one() {
+    let pair = |first_ms: u64, second_ms: u64| {
+        let mut limits = limit(Algorithm::SlidingLog, 10, first_ms);
+        let second = Limit::new(Algorithm::TokenBucket, 10, second_ms * 1_000, None);
+        limits.push(second.expect("in range")).expect("room");
+        limits
+    };
+    let (before, after) = (pair(1_000, 3_600_000), pair(3_600_000, 1_000));
+    let mut key = Key::default();
+    let rows = [
+        (&before, (0, Take(10), [1, 0, 0, 1_000, 10])),
+        (&after, (0, Take(1), [0, 0, 1_000, 3_600_000, 10])),
+        (&after, (999, Take(1), [0, 0, 1, 3_599_001, 10])),
+        (&after, (1_000, Take(1), [1, 9, 0, 3_600_000, 10])),
+    ];
+    for (limits, row) in rows {
+        step(&mut key, limits, row);
+    }
+}
+
 #[test]
 fn a_debt_stays_until_the_limit_changes() {
     let ten = token(1, 1_000, 10);
@@ -558,8 +662,11 @@ fn a_debt_stays_until_the_limit_changes() {
         (&ten, (0, Force(15), [1, 0, 0, 15_000, 10])),
         (&ten, (1_000, Take(1), [0, 0, 5_000, 14_000, 10])),
         (&twelve, (1_000, Take(1), [0, 0, 1_000, 12_000, 12])),
-        (&ten, (1_000, Take(1), [0, 0, 1_000, 10_000, 10])),
-        (&ten, (2_000, Take(1), [1, 0, 0, 10_000, 10])),
+        // Refused, twelve forgave nothing of what ten is owed.
+        (&ten, (1_000, Take(1), [0, 0, 5_000, 14_000, 10])),
+        (&twelve, (1_999, Take(1), [0, 0, 1, 11_001, 12])),
+        (&twelve, (2_000, Take(1), [1, 0, 0, 12_000, 12])),
+        (&ten, (2_000, Take(1), [0, 0, 1_000, 10_000, 10])),
     ];
     for (limits, row) in rows {
         step(&mut key, limits, row);

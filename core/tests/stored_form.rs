@@ -178,6 +178,60 @@ fn several_limits_follow_each_other() {
 }
 
 #[test]
+fn a_refusal_under_another_limit_puts_a_mark_in_front() {
+    let slow = slots(&[bucket(10, 60_000_000, 10)]);
+    let mut key = Key::default();
+    key.take(&slow, START_US, Ask::cost(10));
+    let unmarked = key.bytes.clone().expect("a take is stored");
+    // Nothing is sooner under it than under the stored one.
+    let slower = slots(&[bucket(9, 60_000_000, 10)]);
+    key.take(&slower, START_US, Ask::cost(1));
+    assert_eq!(key.bytes.as_deref(), Some(&unmarked[..]));
+
+    for marks in 1..=10usize {
+        let fast = slots(&[bucket(100 + marks as u64, 60_000_000, 10)]);
+        for _ in 0..2 {
+            assert!(!key.take(&fast, START_US, Ask::cost(1)).admitted);
+        }
+        let bytes = key.bytes.as_deref().expect("it is still there");
+        let (front, records) = bytes.split_at(bytes.len() - unmarked.len());
+        assert_eq!(records, unmarked);
+        assert_eq!(front.len(), 16 * marks.min(8));
+        assert!(front.chunks(16).all(|mark| mark[..8] == start(0x94)));
+    }
+
+    // In front of nothing, one too many, cut short, and out of range.
+    let bytes = key.bytes.clone().expect("it is still there");
+    let is_ours = |bytes: &[u8]| {
+        Key::holding(bytes)
+            .try_peek(&slow, START_US, Ask::cost(1))
+            .is_ok()
+    };
+    assert!(is_ours(&bytes));
+    let front = &bytes[..16];
+    let future = [
+        &[0x94],
+        &(MAX_INSTANT_US + 1).to_le_bytes()[..7],
+        &front[8..],
+        &unmarked[..],
+    ];
+    for foreign in [
+        front.to_vec(),
+        [front, &bytes[..]].concat(),
+        [&front[..8], &unmarked[..]].concat(),
+        [&unmarked[..], front].concat(),
+        [&unmarked[..], front, &unmarked[..]].concat(),
+        future.concat(),
+    ] {
+        assert!(!is_ours(&foreign), "{foreign:02x?}");
+    }
+
+    // It goes with the next take.
+    assert!(key.take(&slow, START_US + 6_000_000, Ask::cost(1)).admitted);
+    assert_eq!(key.bytes.map(|bytes| bytes.len()), Some(20));
+}
+
+#[test]
 fn only_whole_records_are_ours() {
     for limits in [
         vec![bucket(100, 60_000_000, 20)],
@@ -444,6 +498,7 @@ fn is_orderly(mut bytes: &[u8]) -> bool {
             0x93 => 32 + 16 * half(bytes, 20),
             0x98 => 48,
             0x99 | 0x9a => 40,
+            0x94 => 16,
             _ => 20,
         };
         if *tag == 0x93 {
@@ -525,6 +580,27 @@ proptest! {
     ) {
         for now_us in [0, START_US - 20_000_000 + off_us, MAX_INSTANT_US] {
             let _ = use_in_every_way(&bytes, &slots(&limits), now_us);
+        }
+    }
+
+    /// Likewise with the marks of calls that were refused.
+    #[test]
+    fn marked_bytes_are_used_without_harm(
+        bytes in any_bytes(),
+        others in proptest::collection::vec(any_limits(), 1..4),
+        off_us in 0..40_000_000u64,
+    ) {
+        let now_us = START_US - 20_000_000 + off_us;
+        let mut key = Key::holding(&bytes);
+        for limits in &others {
+            let cost = limits.iter().map(Limit::capacity).min().unwrap_or(0);
+            let _ = key.call(&slots(limits), now_us, Call::Take(Ask::cost(cost)));
+        }
+        let bytes = key.bytes.unwrap_or_default();
+        for limits in &others {
+            for now_us in [0, now_us, now_us + off_us, MAX_INSTANT_US] {
+                let _ = use_in_every_way(&bytes, &slots(limits), now_us);
+            }
         }
     }
 

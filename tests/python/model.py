@@ -228,11 +228,17 @@ class Outcome:
     writes: bool
     limits: list
     states: list
+    marks: bool = False
 
     @property
     def five(self):
         detail = governing(self.allowed > 0, self.details)
         return Reply(self.allowed, *detail)
+
+
+def counting(limits):
+    """What of limits tells them from those that count otherwise."""
+    return tuple((l.family, l.count, l.period_us, l.capacity) for l in limits)
 
 
 def governing(admitted, details):
@@ -244,11 +250,15 @@ def governing(admitted, details):
 
 @dataclass
 class Key:
-    """One limiter key: call() says what a call comes to, commit() makes it so."""
+    """One limiter key: call() says what a call comes to, commit() makes it so.
+
+    `marks` says for which limits the usage counts as carried over, and from which instant on; a
+    refusal leaves a mark where that makes its wait shorter, and the eighth after it ends it."""
 
     limits: list = field(default_factory=list)
     states: list = field(default_factory=list)
     admitted: int = 0
+    marks: dict = field(default_factory=dict)
 
     def run(self, *args, **options):
         outcome = self.call(*args, **options)
@@ -256,17 +266,33 @@ class Key:
         return outcome
 
     def commit(self, outcome):
-        if outcome.writes:
-            self.limits, self.states = outcome.limits, outcome.states
+        if outcome.marks:
+            now = outcome.marks
+            past = [(l, since) for l, since in self.marks.items() if since <= now]
+            self.marks = dict([*past, (counting(outcome.limits), now)][-8:])
+        elif outcome.writes:
+            self.limits, self.states, self.marks = outcome.limits, outcome.states, {}
             self.admitted += 1
 
     def call(self, verb, now, limits, cost=1, atmost=False, force=False, stricter=0, as_server=None):
         """`stricter` counts a bucket as that much fuller, which a server may within its millionth;
         `as_server` is the `allowed` of a server that was, to go on from there."""
         states, before, ahead = self._carry(limits, now)
-        each = list(zip(limits, states))
-        for limit, state in each:
+        for limit, state in zip(limits, states):
             state.settle(now, limit)
+        since = self.marks.get(counting(limits))
+        marked = since is not None and since <= now
+        carried = [None] * len(limits)
+        if marked:
+            carried = self._carried_at_mark(limits, since, now, states)
+        for i, state in enumerate(carried):
+            if state is None:
+                continue
+            before[i] = before[i] or (limits[i], copy.deepcopy(states[i]))
+            if state.used_at(now, limits[i]) <= states[i].used_at(now, limits[i]):
+                states[i] = copy.deepcopy(state)
+        each = list(zip(limits, states))
+        for limit, state in [*each, *((l, s) for l, s in zip(limits, carried) if s)]:
             if limit.bucket:
                 state.used += stricter
         held = any(s.used_at(now, l) for l, s in each)
@@ -295,21 +321,25 @@ class Key:
             far = now + (self._drain(limit, state) if limit.bucket else 3 * limit.period_us)
             return first(lambda t: state.used_at(t, limit) + ask <= capacity, now, far) - now
 
-        stays = False
+        marks = False
         if verb == "give":
             waits = [0] * len(each)
         elif allowed or cost == 0 and fit:
             waits = [self._drain(l, s) if l.kind == "LEAKYBUCKET" else 0 for l, s in each]
         else:
             waits = [until_fits(l, s, l.capacity) for l, s in each]
-            # A refusal stores what it carried only where that is sooner than leaving it as it was.
-            as_it_was = [
-                until_fits(*was, l.capacity) if was else w
-                for (l, _), was, w in zip(each, before, waits)
-            ]
-            stays = not ahead and max(as_it_was) <= max(waits)
-            if stays:
-                waits = as_it_was
+            if any(before) and not ahead:
+                # A refusal marks the key only where that is sooner than leaving it as it was.
+                as_it_was = [
+                    until_fits(*was, l.capacity) if was else w
+                    for (l, _), was, w in zip(each, before, waits)
+                ]
+                by_mark = [
+                    min(was, until_fits(l, at_mark or s, l.capacity))
+                    for (l, s), was, at_mark in zip(each, as_it_was, carried)
+                ]
+                marks = not marked and max(by_mark) < max(as_it_was)
+                waits = by_mark if marked or marks else as_it_was
         waits = [NEVER if w == math.inf else ms_up(w) for w in waits]
         charge = (allowed if atmost else cost * allowed) if verb == "take" else 0
         returns = verb == "give" and cost > 0 and held
@@ -323,11 +353,11 @@ class Key:
             Detail(room(l, s), w, max(0, ms_up(s.held_until(l) - now)), l.capacity)
             for w, (l, s) in zip(waits, each)
         ]
-        moved = ahead or any(before) and not stays
-        writes = bool(charge) or returns or refused and moved and NEVER not in waits
+        marks = now if refused and marks and NEVER not in waits else 0
+        writes = bool(charge or returns or marks or refused and ahead and NEVER not in waits)
         if returns and not any(s.used_at(now, l) for l, s in each):
             return Outcome(allowed, details, writes, [], [])  # the key is gone
-        return Outcome(allowed, details, writes, list(limits), states)
+        return Outcome(allowed, details, writes, list(limits), states, marks)
 
     @staticmethod
     def _drain(limit, state):
@@ -361,6 +391,20 @@ class Key:
                 state.clamp(limit.capacity)
             states.append(state)
         return states, before, ahead
+
+    def _carried_at_mark(self, limits, since, now, states):
+        """What has become of the usage that each limit took over at the mark, if it took over any
+        and something of it is left."""
+        at_mark, moved, _ = self._carry(limits, since)
+        carried = []
+        for limit, state, was, seen in zip(limits, at_mark, moved, states):
+            if not was or not seen.used_at(now, limit):
+                carried.append(None)
+                continue
+            state.settle(since, limit)
+            state.settle(now, limit)
+            carried.append(state)
+        return carried
 
     def held_until(self):
         return max((s.held_until(l) for s, l in zip(self.states, self.limits)), default=0)

@@ -103,7 +103,8 @@ impl Trial {
             limits,
             now_us,
         };
-        checks.waits(ask, &report, report.store);
+        let was_marked = self.exact.marked_since(limits, now_us).is_some();
+        checks.waits(ask, &report, was_marked || report.store);
         let charged = report.admitted && report.taken > 0;
         if charged {
             assert!(report.store, "what was charged is stored");
@@ -120,8 +121,8 @@ impl Trial {
                 Wait::AfterUs(_) if stores && exact.stepped_back => {
                     assert!(report.store, "a wait that will be a lie");
                 }
-                Wait::AfterUs(wait_us) if stores && strict.carried() => {
-                    // Stored is what makes the wait shorter, and only that.
+                Wait::AfterUs(wait_us) if stores && strict.carried() && !was_marked => {
+                    // The key is marked where that makes the wait shorter, and only there.
                     let other_us = now_us + wait_us - u64::from(!report.store);
                     assert!(
                         !strict.all_admit(other_us, cost, !report.store),
@@ -130,9 +131,13 @@ impl Trial {
                 }
                 _ => assert!(!report.store, "a refusal that writes"),
             }
-            if report.store {
+            if report.store && exact.stepped_back {
                 self.exact = exact.stored();
                 self.strict = strict.stored();
+            } else if report.store {
+                self.exact.mark(limits, now_us);
+                self.strict.mark(limits, now_us);
+                assert!(done.free_at_us <= self.free_at_us, "a mark moves no expiry");
             }
         }
         self.written(limits, now_us, &before, &report, done.free_at_us);
@@ -178,8 +183,9 @@ impl Trial {
         checks.stands(&report);
         // What a take would store tells from where it would wait.
         let taken = self.key.clone().call(limits, now_us, Call::Take(ask));
-        let stored = taken.is_ok_and(|done| done.report.store);
-        checks.waits(ask, &report, stored);
+        let marks = taken.is_ok_and(|done| done.report.store);
+        let marked = self.exact.marked_since(limits, now_us).is_some();
+        checks.waits(ask, &report, marks || marked);
         self.remaining_is_kept(limits, now_us, &report);
         report
     }
@@ -230,6 +236,10 @@ impl Trial {
             return;
         }
         self.reads_back(limits, now_us, report);
+        if self.is_marked(now_us) {
+            self.is_free_to_others(limits);
+            return;
+        }
         if self.key.bytes.is_none() {
             assert!(report.answers.iter().all(|answer| answer.reset_us == 0));
             assert!(exact.is_unused(), "a key was removed in use");
@@ -258,6 +268,21 @@ impl Trial {
             let again = rewritten.peek(limits, now_us, Ask::cost(1));
             assert_eq!(stands(&again), stands(report), "the same from scratch");
         }
+    }
+
+    /// To a call with other limits than the stored ones, too, the state says at
+    /// `free_at_us` the same as no key.
+    fn is_free_to_others(&self, limits: &Slots<Limit>) {
+        if self.free_at_us <= MAX_INSTANT_US {
+            let at_free = |key: &Key| key.peek(limits, self.free_at_us, Ask::cost(1));
+            let (freed, untouched) = (at_free(&self.key), at_free(&Key::default()));
+            assert!(freed.answers.iter().eq(untouched.answers.iter()));
+        }
+    }
+
+    /// Whether a refused call has marked the key, which writes no limits.
+    pub fn is_marked(&self, now_us: u64) -> bool {
+        self.exact.marks(now_us) > 0
     }
 
     /// At `free_at_us` the state says the same as no key, and not before.
@@ -364,11 +389,13 @@ impl Checks<'_> {
     }
 
     /// The waits of a call that met this state; refused, they count from the
-    /// state as it was carried over if that was `stored`, else from what it was.
-    fn waits(&self, ask: Ask, report: &Report, stored: bool) {
+    /// mark if there is one or will be, else from the state as it was.
+    fn waits(&self, ask: Ask, report: &Report, marked: bool) {
         let admits = |seen: &Seen, index: usize, at_us: u64, cost: u64| {
-            if stored || self.exact.stepped_back {
+            if self.exact.stepped_back {
                 seen.admits(index, at_us, cost)
+            } else if marked {
+                seen.admits_marked(index, at_us, cost)
             } else {
                 seen.admits_unmoved(index, at_us, cost)
             }

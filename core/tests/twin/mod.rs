@@ -30,6 +30,28 @@ pub struct Twin {
     /// another rate: nothing for the exact twin, a millionth for the strictest
     /// one that still may be called right.
     slack: Q,
+    /// For which limits the usage counts as carried over, and from when on.
+    marks: Vec<(Vec<Counting>, u64)>,
+}
+
+/// What of a limit tells it from those that count otherwise: the algorithm (one
+/// for all buckets), count, period and capacity.
+type Counting = (Algorithm, u64, u64, u64);
+
+fn counting(limits: &Slots<Limit>) -> Vec<Counting> {
+    let counting = |limit: &Limit| {
+        let algorithm = match limit.algorithm() {
+            bucket if bucket.is_bucket() => Algorithm::TokenBucket,
+            other => other,
+        };
+        (
+            algorithm,
+            limit.count(),
+            limit.period_us(),
+            limit.capacity(),
+        )
+    };
+    limits.iter().map(counting).collect()
 }
 
 #[derive(Clone, Debug)]
@@ -57,34 +79,64 @@ enum Held {
 
 impl Twin {
     pub fn exact() -> Twin {
-        Twin {
-            lines: Vec::new(),
-            slack: Q::zero(),
-        }
+        Twin::stored(Vec::new(), Q::zero())
     }
 
     pub fn strict() -> Twin {
+        Twin::stored(Vec::new(), millionth())
+    }
+
+    fn stored(lines: Vec<Line>, slack: Q) -> Twin {
+        let marks = Vec::new();
         Twin {
-            lines: Vec::new(),
-            slack: millionth(),
+            lines,
+            slack,
+            marks,
         }
     }
 
     /// The key is gone.
     pub fn forget(&mut self) {
         self.lines.clear();
+        self.marks.clear();
+    }
+
+    /// A refused call with these limits marked the key.
+    pub fn mark(&mut self, limits: &Slots<Limit>, now_us: u64) {
+        self.marks.retain(|(_, since_us)| *since_us <= now_us);
+        self.marks.push((counting(limits), now_us));
+        if self.marks.len() > 8 {
+            self.marks.remove(0);
+        }
+    }
+
+    /// Since when these limits have a mark, as seen from now.
+    pub fn marked_since(&self, limits: &Slots<Limit>, now_us: u64) -> Option<u64> {
+        let limits = counting(limits);
+        let mut marks = self.marks.iter();
+        let mark = marks.find(|(of, since_us)| *of == limits && *since_us <= now_us);
+        mark.map(|(_, since_us)| *since_us)
+    }
+
+    /// How many marks there are, as seen from now.
+    pub fn marks(&self, now_us: u64) -> usize {
+        let marks = self.marks.iter();
+        marks.filter(|(_, since_us)| *since_us <= now_us).count()
     }
 
     /// How the state looks to a call with these limits at this instant.
     pub fn seen(&self, limits: &Slots<Limit>, now_us: u64) -> Seen {
         let mut stepped_back = false;
         let mut unmoved = Vec::new();
+        let mut carried = Vec::new();
+        let since_us = self.marked_since(limits, now_us);
         let lines = limits
             .iter()
             .enumerate()
             .map(|(index, limit)| match self.lines.get(index) {
                 None => {
                     unmoved.push(None);
+                    carried.push(None);
                     Line {
                         limit: *limit,
                         held: Held::holding(limit, now_us, &Q::zero()),
@@ -93,8 +145,25 @@ impl Twin {
                 Some(line) => {
                     let (seen, before, back) = line.seen(limit, now_us, &self.slack);
                     stepped_back |= back;
-                    unmoved.push(before);
-                    seen
+                    let since = since_us
+                        .map(|since_us| line.seen(limit, since_us, &self.slack))
+                        .filter(|(_, moved, back)| moved.is_some() && !back)
+                        .filter(|_| !seen.used(now_us).is_zero())
+                        .map(|(then, ..)| then);
+                    let Some(then) = since else {
+                        unmoved.push(before);
+                        carried.push(None);
+                        return seen;
+                    };
+                    let held = then.held.brought_to(limit, now_us).0;
+                    let then = Line { held, ..then };
+                    unmoved.push(before.or(Some(seen.clone())));
+                    carried.push(Some(then.clone()));
+                    if then.used(now_us) <= seen.used(now_us) {
+                        then
+                    } else {
+                        seen
+                    }
                 }
             })
             .collect();
@@ -104,6 +173,7 @@ impl Twin {
             now_us,
             stepped_back,
             unmoved,
+            carried,
         }
     }
 }
@@ -118,13 +188,14 @@ pub struct Seen {
     pub stepped_back: bool,
     /// Of each limit that usage was carried to, what was stored before.
     unmoved: Vec<Option<Line>>,
+    /// Of each of these, what became of what was carried over at the mark.
+    carried: Vec<Option<Line>>,
 }
 
 impl Seen {
     /// Used of one limit at `at_us`, which is now or later.
     pub fn used(&self, index: usize, at_us: u64) -> Q {
-        let line = &self.lines[index];
-        line.held.used(&line.limit, at_us)
+        self.lines[index].used(at_us)
     }
 
     /// Whether anything is held against one limit at `at_us`.
@@ -135,8 +206,13 @@ impl Seen {
 
     /// Whether one limit admits a cost at `at_us`.
     pub fn admits(&self, index: usize, at_us: u64, cost: u64) -> bool {
+        self.fits(index, &self.lines[index], at_us, cost)
+    }
+
+    /// Whether a cost fits one limit's capacity beside what `line` holds.
+    fn fits(&self, index: usize, line: &Line, at_us: u64, cost: u64) -> bool {
         let capacity = self.lines[index].limit.capacity();
-        capacity > 0 && cost <= capacity && self.used(index, at_us) + q(cost) <= q(capacity)
+        capacity > 0 && cost <= capacity && line.used(at_us) + q(cost) <= q(capacity)
     }
 
     /// Whether usage was carried to another limit.
@@ -147,21 +223,23 @@ impl Seen {
     /// Whether one limit admits a cost at `at_us` if nothing is stored until
     /// then: what was stored drains as it did.
     pub fn admits_unmoved(&self, index: usize, at_us: u64, cost: u64) -> bool {
-        let capacity = self.lines[index].limit.capacity();
-        match &self.unmoved[index] {
-            None => self.admits(index, at_us, cost),
-            Some(line) => {
-                let used = line.held.used(&line.limit, at_us);
-                capacity > 0 && cost <= capacity && used + q(cost) <= q(capacity)
-            }
-        }
+        let line = self.unmoved[index].as_ref();
+        self.fits(index, line.unwrap_or(&self.lines[index]), at_us, cost)
     }
 
-    /// Whether every limit admits a cost at `at_us`, stored as carried or not.
-    pub fn all_admit(&self, at_us: u64, cost: u64, stored: bool) -> bool {
+    /// Whether one limit admits a cost at `at_us` if the key is marked: then what
+    /// was stored, or what was carried over at the mark, has drained enough.
+    pub fn admits_marked(&self, index: usize, at_us: u64, cost: u64) -> bool {
+        let line = self.carried[index].as_ref();
+        self.fits(index, line.unwrap_or(&self.lines[index]), at_us, cost)
+            || self.admits_unmoved(index, at_us, cost)
+    }
+
+    /// Whether every limit admits a cost at `at_us`, with a mark or without.
+    pub fn all_admit(&self, at_us: u64, cost: u64, marked: bool) -> bool {
         (0..self.lines.len()).all(|index| {
-            if stored {
-                self.admits(index, at_us, cost)
+            if marked {
+                self.admits_marked(index, at_us, cost)
             } else {
                 self.admits_unmoved(index, at_us, cost)
             }
@@ -238,14 +316,15 @@ impl Seen {
 
     /// The state as it is seen, stored.
     pub fn stored(self) -> Twin {
-        Twin {
-            lines: self.lines,
-            slack: self.slack,
-        }
+        Twin::stored(self.lines, self.slack)
     }
 }
 
 impl Line {
+    fn used(&self, at_us: u64) -> Q {
+        self.held.used(&self.limit, at_us)
+    }
+
     /// The line under the limit of a call at `now_us`; what it was, if it had
     /// to be carried to that limit; and whether the clock stepped back.
     fn seen(&self, limit: &Limit, now_us: u64, slack: &Q) -> (Line, Option<Line>, bool) {
