@@ -15,6 +15,8 @@ from bench import budget, cpu, growth, instructions, latency, machine, memory, t
 from bench.table import Table
 
 RAW = "results.json"
+# Of the raw numbers. What was written in another form is not read, but measured anew.
+FORMAT = 2
 
 # In the order of the page: the part's title and what makes its text.
 Report = Callable[[dict[str, Any]], str]
@@ -50,9 +52,11 @@ def keep(directory: Path, part: str, data: dict[str, Any]) -> None:
     raw = directory / RAW
     directory.mkdir(parents=True, exist_ok=True)
     results = json.loads(raw.read_text()) if raw.exists() else {}
+    if results.get("format") != FORMAT:
+        results = {}
     results[part] = data
     ordered = {name: results[name] for name in SECTIONS if name in results}
-    raw.write_text(json.dumps(ordered, indent=1) + "\n")
+    raw.write_text(json.dumps({"format": FORMAT, **ordered}, indent=1) + "\n")
     (directory / "README.md").write_text(page(ordered))
     plots.draw(part, data, directory)
 
