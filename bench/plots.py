@@ -120,12 +120,13 @@ def latencies(data: dict[str, Any]) -> Figure:
         # One in so many requests waits longer than this.
         points = [(percent, us) for percent, us in points if percent < 99.995]
         across = [1 / (1 - percent / 100) for percent, _ in points]
+        shade = colour(name)
         axes.plot(
             across,
             [us for _, us in points],
             marker="o",
             markersize=3.5,
-            color=colour(name),
+            color=LIGHTER[shade] if name.endswith("refused") else shade,
             label=name,
         )
     axes.set_xscale("log")
