@@ -6,8 +6,9 @@
 //! written under other limits, it marks the instant from which on the usage
 //! counts as carried over to the limits of the call, if that makes the wait
 //! shorter and these limits have no mark yet. A mark means nothing to calls with
-//! other limits, those that are stored included, and goes with the next write (or
-//! the eighth mark after it). A refusal for ever (a wait of -1) stores nothing.
+//! other limits, those that are stored included. It goes with the next take that
+//! is admitted, and with what is given back under other limits than the stored
+//! ones. A refusal for ever (a wait of -1) stores nothing.
 
 use crate::decision::{governing, Answer, Ask, Report, TooMuch, Wait};
 use crate::limit::Limit;
@@ -47,6 +48,8 @@ pub struct Account<'a> {
     marked: bool,
     /// All that is to be stored is a mark for them.
     adds_mark: bool,
+    /// The marks stay in front of what is to be stored.
+    keeps_marks: bool,
 }
 
 impl<'a> Account<'a> {
@@ -63,6 +66,7 @@ impl<'a> Account<'a> {
             records: &[],
             marked: false,
             adds_mark: false,
+            keeps_marks: false,
         }
     }
 
@@ -254,6 +258,8 @@ impl<'a> Account<'a> {
     pub fn give(&mut self, cost: u64) -> Report {
         let store = cost > 0 && !self.is_unused();
         let now_us = self.now_us;
+        // Those who were refused are not to wait longer because there is less used.
+        self.keeps_marks = !self.carried && !self.stepped_back;
         self.answer(|line| {
             if store {
                 line.usage.give(now_us, cost);
@@ -298,10 +304,9 @@ impl<'a> Account<'a> {
             let marks = self.new_marks().map(|mark| mark.len());
             return marks.sum::<usize>() + self.records.len();
         }
-        self.lines
-            .iter()
-            .map(|line| stored_len(&line.for_storage(self.now_us)))
-            .sum()
+        let records = self.lines.iter();
+        let records = records.map(|line| stored_len(&line.for_storage(self.now_us)));
+        self.kept_marks().len() + records.sum::<usize>()
     }
 
     /// Whether every record keeps its place and its length, so that the stored
@@ -358,6 +363,8 @@ impl<'a> Account<'a> {
             }
             return put(offset, self.records);
         }
+        put(offset, self.kept_marks());
+        offset += self.kept_marks().len();
         for line in self.lines.iter() {
             let unstored = line.for_storage(self.now_us);
             match &unstored {
@@ -378,6 +385,15 @@ impl<'a> Account<'a> {
     fn fingerprint(&self) -> u64 {
         let limits = self.lines.iter().map(|line| &line.limit);
         limits.fold(0, |before, limit| limit.fingerprint(before))
+    }
+
+    /// The marks that stay.
+    fn kept_marks(&self) -> &'a [u8] {
+        if self.keeps_marks {
+            self.marks.bytes()
+        } else {
+            &[]
+        }
     }
 
     /// The marks with one for the limits of the call.

@@ -56,7 +56,8 @@
 //! In front of the records there may be up to eight marks of 16 bytes: tag 0x94
 //! (bit 2 alone); in bytes 1 to 7 an instant; in bytes 8 to 15 the fingerprint of
 //! the limits of a call that was refused then, and for which the usage counts as
-//! carried over from that instant on. See the account.
+//! carried over from that instant on, or 0 for any limits that have no mark of
+//! their own. See the account.
 //!
 //! Stored bytes are hostile: anyone may SET the key. Every field is checked
 //! for its range, and what does not pass is not ours.
@@ -91,6 +92,8 @@ const MARK: u8 = 4;
 /// Bytes of a mark.
 pub const MARK_LEN: usize = 16;
 const MAX_MARKS: usize = 8;
+/// The fingerprint of a mark that is for any limits.
+const ANY_LIMITS: u64 = 0;
 const NARROW_LEN: usize = 20;
 const WIDE_BUCKET_LEN: usize = 48;
 const WIDE_WINDOW_LEN: usize = 40;
@@ -152,7 +155,9 @@ impl<'a> Marks<'a> {
     #[cold]
     fn read_some(bytes: &mut &'a [u8]) -> Result<Marks<'a>, Foreign> {
         let is_mark = |mark: &&[u8]| mark.first() == Some(&(TAG | MARK));
-        let count = bytes.chunks(MARK_LEN).take_while(is_mark).count();
+        // Hostile bytes may be nothing but marks.
+        let some = bytes.chunks(MARK_LEN).take(MAX_MARKS + 1);
+        let count = some.take_while(is_mark).count();
         let (marks, records) = bytes.split_at_checked(count * MARK_LEN).ok_or(Foreign)?;
         let marks = Marks(marks);
         let in_range = marks.iter().all(|(_, since_us)| since_us <= MAX_INSTANT_US);
@@ -175,18 +180,30 @@ impl<'a> Marks<'a> {
     /// Since when limits with this fingerprint have been refused. What speaks
     /// of the future is of a clock that stepped back, and says nothing.
     pub fn since(&self, fingerprint: u64, now_us: u64) -> Option<u64> {
-        self.of_the_past(now_us)
-            .find_map(|(limits, since_us)| (limits == fingerprint).then_some(since_us))
+        let find = |wanted: u64| {
+            self.of_the_past(now_us)
+                .find_map(|(limits, since_us)| (limits == wanted).then_some(since_us))
+        };
+        find(fingerprint).or_else(|| find(ANY_LIMITS))
     }
 
-    /// These marks and a new one, to be stored. If there are too many, the oldest
-    /// goes: its limits are then waited for as if it had never been.
+    /// The bytes of them, as they are.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.0
+    }
+
+    /// These marks and a new one, to be stored. If there are too many, the two
+    /// oldest become one for any limits, since the older of their instants: then
+    /// nobody is refused without a mark any more.
     pub fn and(&self, fingerprint: u64, now_us: u64) -> impl Iterator<Item = [u8; MARK_LEN]> + 'a {
-        let too_many = (self.of_the_past(now_us).count() + 1).saturating_sub(MAX_MARKS);
+        let is_full = self.of_the_past(now_us).count() == MAX_MARKS;
         self.of_the_past(now_us)
-            .skip(too_many)
             .chain(std::iter::once((fingerprint, now_us)))
-            .map(|(limits, since_us)| {
+            .enumerate()
+            .filter(move |(place, _)| !is_full || *place != 1)
+            .map(move |(place, (limits, since_us))| {
+                let is_any = is_full && place == 0;
+                let limits = if is_any { ANY_LIMITS } else { limits };
                 let mark = u128::from(since_us << 8 | u64::from(TAG | MARK));
                 (mark | u128::from(limits) << 64).to_le_bytes()
             })

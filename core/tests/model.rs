@@ -206,7 +206,7 @@ fn live(seed: u64, life: u64) {
             Op::Failover(off_us) => now_us = now_us.saturating_add_signed(off_us),
             Op::Expire => trial.expire(now_us),
         }
-        let keeps_limits = matches!(op, Op::SaveLoad) || trial.is_marked(now_us);
+        let keeps_limits = matches!(op, Op::SaveLoad) || trial.marked;
         if trial.key != before && !keeps_limits {
             written = current;
         }

@@ -630,6 +630,46 @@ fn refusals_in_turn_shut_nobody_out() {
     }
 }
 
+/// More limits than there is room for marks: each is still admitted once its own
+/// drain lets it, and not each refusal writes.
+#[test]
+fn any_number_of_limits_may_meet_on_a_key() {
+    for sets in [8, 9, 12, 40] {
+        let mut key = Key::default();
+        let stored = limit(Algorithm::TokenBucket, 100, 315_360_000_000);
+        key.take(&stored, START_US, Ask::cost(100));
+        let (mut admitted, mut written) = (0, 0);
+        for call in 0..400u64 {
+            let other = limit(Algorithm::TokenBucket, 50 + call % sets, 1_000);
+            let now_us = START_US + call * 1_000_000;
+            let before = key.clone();
+            let report = key.take(&other, now_us, Ask::cost(1));
+            admitted += u64::from(report.admitted);
+            written += u64::from(key != before && !report.admitted);
+        }
+        assert!(admitted >= 400 - sets.min(10), "{admitted} of {sets} sets");
+        assert!(written <= 10, "{written} refusals wrote, of {sets} sets");
+    }
+}
+
+/// What others give back brings nobody's turn further away.
+#[test]
+fn a_give_keeps_the_promises_to_others() {
+    let slow = limit(Algorithm::TokenBucket, 100, 86_400_000);
+    let bursts = token(100, 60_000, 20);
+    let mut key = Key::default();
+    let rows = [
+        (&slow, (0, Take(100), [1, 0, 0, 86_400_000, 100])),
+        (&bursts, (0, Take(1), [0, 0, 600, 12_000, 20])),
+        (&slow, (599, Give(1), [1, 1, 0, 85_536_000 - 599, 100])),
+        (&bursts, (599, Take(1), [0, 0, 1, 11_401, 20])),
+        (&bursts, (600, Take(1), [1, 0, 0, 12_000, 20])),
+    ];
+    for (limits, row) in rows {
+        step(&mut key, limits, row);
+    }
+}
+
 /// Of two limits one was made shorter and one longer: the call waits until both
 /// let it, by what was stored or by what was carried over.
 #[test]

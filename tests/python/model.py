@@ -228,7 +228,8 @@ class Outcome:
     writes: bool
     limits: list
     states: list
-    marks: bool = False
+    marks: int = 0
+    keeps_marks: bool = False
 
     @property
     def five(self):
@@ -253,7 +254,8 @@ class Key:
     """One limiter key: call() says what a call comes to, commit() makes it so.
 
     `marks` says for which limits the usage counts as carried over, and from which instant on; a
-    refusal leaves a mark where that makes its wait shorter, and the eighth after it ends it."""
+    refusal leaves a mark where that makes its wait shorter. The two oldest of nine become one for
+    any limits (None)."""
 
     limits: list = field(default_factory=list)
     states: list = field(default_factory=list)
@@ -269,9 +271,12 @@ class Key:
         if outcome.marks:
             now = outcome.marks
             past = [(l, since) for l, since in self.marks.items() if since <= now]
-            self.marks = dict([*past, (counting(outcome.limits), now)][-8:])
+            if len(past) == 8:
+                past = [(None, past[0][1]), *past[2:]]
+            self.marks = dict([*past, (counting(outcome.limits), now)])
         elif outcome.writes:
-            self.limits, self.states, self.marks = outcome.limits, outcome.states, {}
+            self.limits, self.states = outcome.limits, outcome.states
+            self.marks = self.marks if outcome.keeps_marks else {}
             self.admitted += 1
 
     def call(self, verb, now, limits, cost=1, atmost=False, force=False, stricter=0, as_server=None):
@@ -280,8 +285,9 @@ class Key:
         states, before, ahead = self._carry(limits, now)
         for limit, state in zip(limits, states):
             state.settle(now, limit)
-        since = self.marks.get(counting(limits))
-        marked = since is not None and since <= now
+        past = {l: since for l, since in self.marks.items() if since <= now}
+        since = past.get(counting(limits), past.get(None))
+        marked = since is not None
         carried = [None] * len(limits)
         if marked:
             carried = self._carried_at_mark(limits, since, now, states)
@@ -357,7 +363,8 @@ class Key:
         writes = bool(charge or returns or marks or refused and ahead and NEVER not in waits)
         if returns and not any(s.used_at(now, l) for l, s in each):
             return Outcome(allowed, details, writes, [], [])  # the key is gone
-        return Outcome(allowed, details, writes, list(limits), states, marks)
+        keeps_marks = verb == "give" and not any(before) and not ahead
+        return Outcome(allowed, details, writes, list(limits), states, marks, keeps_marks)
 
     @staticmethod
     def _drain(limit, state):

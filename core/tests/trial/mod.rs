@@ -19,6 +19,8 @@ pub struct Trial {
     strict: Twin,
     /// From when the key may be gone, as the last write said.
     pub free_at_us: u64,
+    /// The last call put a mark in front, which writes no limits.
+    pub marked: bool,
 }
 
 /// One call with what it was about, for the text of a failure.
@@ -36,6 +38,7 @@ impl Trial {
             exact: Twin::exact(),
             strict: Twin::strict(),
             free_at_us: 0,
+            marked: false,
         }
     }
 
@@ -69,6 +72,7 @@ impl Trial {
         let exact = self.exact.seen(limits, now_us);
         let strict = self.strict.seen(limits, now_us);
         let before = self.key.clone();
+        self.marked = false;
         let peek = self.peek(limits, now_us, ask);
         let done = match self.key.call(limits, now_us, Call::Take(ask)) {
             Ok(done) => done,
@@ -135,6 +139,7 @@ impl Trial {
                 self.exact = exact.stored();
                 self.strict = strict.stored();
             } else if report.store {
+                self.marked = true;
                 self.exact.mark(limits, now_us);
                 self.strict.mark(limits, now_us);
                 assert!(done.free_at_us <= self.free_at_us, "a mark moves no expiry");
@@ -151,6 +156,7 @@ impl Trial {
         let exact = self.exact.seen(limits, now_us);
         let strict = self.strict.seen(limits, now_us);
         let before = self.key.clone();
+        self.marked = false;
         let done = self
             .key
             .call(limits, now_us, Call::Give(cost))
@@ -236,7 +242,7 @@ impl Trial {
             return;
         }
         self.reads_back(limits, now_us, report);
-        if self.is_marked(now_us) {
+        if self.marked {
             self.is_free_to_others(limits);
             return;
         }
@@ -278,11 +284,6 @@ impl Trial {
             let (freed, untouched) = (at_free(&self.key), at_free(&Key::default()));
             assert!(freed.answers.iter().eq(untouched.answers.iter()));
         }
-    }
-
-    /// Whether a refused call has marked the key, which writes no limits.
-    pub fn is_marked(&self, now_us: u64) -> bool {
-        self.exact.marks(now_us) > 0
     }
 
     /// At `free_at_us` the state says the same as no key, and not before.

@@ -31,7 +31,8 @@ pub struct Twin {
     /// one that still may be called right.
     slack: Q,
     /// For which limits the usage counts as carried over, and from when on.
-    marks: Vec<(Vec<Counting>, u64)>,
+    /// (`None`: for any that have no mark of their own.)
+    marks: Vec<(Option<Vec<Counting>>, u64)>,
 }
 
 /// What of a limit tells it from those that count otherwise: the algorithm (one
@@ -104,18 +105,21 @@ impl Twin {
     /// A refused call with these limits marked the key.
     pub fn mark(&mut self, limits: &Slots<Limit>, now_us: u64) {
         self.marks.retain(|(_, since_us)| *since_us <= now_us);
-        self.marks.push((counting(limits), now_us));
+        self.marks.push((Some(counting(limits)), now_us));
         if self.marks.len() > 8 {
-            self.marks.remove(0);
+            self.marks.remove(1);
+            self.marks[0].0 = None;
         }
     }
 
     /// Since when these limits have a mark, as seen from now.
     pub fn marked_since(&self, limits: &Slots<Limit>, now_us: u64) -> Option<u64> {
-        let limits = counting(limits);
-        let mut marks = self.marks.iter();
-        let mark = marks.find(|(of, since_us)| *of == limits && *since_us <= now_us);
-        mark.map(|(_, since_us)| *since_us)
+        let find = |wanted: Option<&Vec<Counting>>| {
+            let mut marks = self.marks.iter();
+            let mark = marks.find(|(of, since_us)| of.as_ref() == wanted && *since_us <= now_us);
+            mark.map(|(_, since_us)| *since_us)
+        };
+        find(Some(&counting(limits))).or_else(|| find(None))
     }
 
     /// How many marks there are, as seen from now.
@@ -174,6 +178,7 @@ impl Twin {
             stepped_back,
             unmoved,
             carried,
+            marks: self.marks.clone(),
         }
     }
 }
@@ -190,6 +195,7 @@ pub struct Seen {
     unmoved: Vec<Option<Line>>,
     /// Of each of these, what became of what was carried over at the mark.
     carried: Vec<Option<Line>>,
+    marks: Vec<(Option<Vec<Counting>>, u64)>,
 }
 
 impl Seen {
@@ -311,7 +317,16 @@ impl Seen {
         for line in &mut self.lines {
             line.held.give(&line.limit, self.now_us, cost);
         }
-        self.stored()
+        let keeps = !self.carried() && !self.stepped_back;
+        let marks = if keeps {
+            self.marks.clone()
+        } else {
+            Vec::new()
+        };
+        Twin {
+            marks,
+            ..self.stored()
+        }
     }
 
     /// The state as it is seen, stored.
