@@ -379,6 +379,12 @@ fn five(client: &mut ClusterConnection, line: &str) -> redis::RedisResult<Reply>
     call(client, line).map(|value| Reply::from_value(&value).expect("five integers"))
 }
 
+/// Whether a call was sent on once too often; each of these says that it was not served.
+fn is_redirected(error: &redis::RedisError) -> bool {
+    use ErrorKind::{Ask, Moved, TryAgain};
+    matches!(error.kind(), Ask | Moved | TryAgain)
+}
+
 /// Three clients take without a pause while `work` does its part.
 fn under_load(cluster: &Cluster, ledger: &Ledger, seed: u64, work: impl FnOnce()) {
     let stop = AtomicBool::new(false);
@@ -392,8 +398,7 @@ fn under_load(cluster: &Cluster, ledger: &Ledger, seed: u64, work: impl FnOnce()
                     match ledger.take(&mut client, &mut rng) {
                         // Sent to and fro between the two nodes of a slot until it gave up: with
                         // two keys, one on each node, neither can serve it.
-                        Err(error)
-                            if matches!(error.kind(), ErrorKind::TryAgain | ErrorKind::Ask) => {}
+                        Err(error) if is_redirected(&error) => {}
                         taken => taken.expect("no error"),
                     }
                 }
