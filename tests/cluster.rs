@@ -186,9 +186,16 @@ impl Cluster {
         u16::try_from(slot).unwrap()
     }
 
+    /// Who serves a slot, once all primaries say the same: for a moment after a move, news from
+    /// before it can bring one of them back to the old owner.
     fn owner(&self, slot: u16) -> &Node {
-        let primaries = self.primaries();
-        let line = owners(primaries[0]);
+        let mut line = String::new();
+        until("the primaries agree", || {
+            let mut views: Vec<String> = self.primaries().into_iter().map(owners).collect();
+            views.dedup();
+            line = views.pop().unwrap_or_default();
+            views.is_empty() && !line.is_empty()
+        });
         let id = line
             .split(';')
             .find_map(|owner| {
@@ -273,6 +280,19 @@ fn owners(node: &Node) -> String {
         .collect();
     owners.sort();
     owners.join(";")
+}
+
+/// The epoch of every primary, as a node sees it.
+fn epochs(node: &Node) -> Vec<String> {
+    let mut epochs: Vec<String> = node
+        .text("CLUSTER NODES")
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<&str>>())
+        .filter(|fields| fields[2].contains("master"))
+        .map(|fields| format!("{} {}", fields[0], fields[6]))
+        .collect();
+    epochs.sort();
+    epochs
 }
 
 fn text(value: &Value) -> String {
@@ -495,6 +515,13 @@ fn slots_move_under_load(cluster: &Cluster, seed: u64) {
 
 /// As redis-cli does it, but halfway it waits until clients were asked to ask elsewhere.
 fn move_slot(cluster: &Cluster, ledger: &Ledger, slot: u16, source: &Node, target: &Node) {
+    // A target that had not heard of the source's last epoch would claim the slot with a lower one,
+    // and a word of the source's from before the move could then undo it for good.
+    until("the primaries know each other's epochs", || {
+        let mut views: Vec<Vec<String>> = cluster.primaries().into_iter().map(epochs).collect();
+        views.dedup();
+        views.len() == 1
+    });
     target.ok(&format!("CLUSTER SETSLOT {slot} IMPORTING {}", source.id));
     source.ok(&format!("CLUSTER SETSLOT {slot} MIGRATING {}", target.id));
     let asked = cluster.errors("ASK");
