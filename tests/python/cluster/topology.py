@@ -152,6 +152,14 @@ class Cluster:
             fields = line.split()
             yield fields[0], "master" in fields[2], fields[3], "fail" in fields[2], *fields[8:]
 
+    @staticmethod
+    def _epochs(node):
+        """The epoch of every primary, as this node sees it."""
+        for line in sorted(node.call("CLUSTER", "NODES").decode().splitlines()):
+            fields = line.split()
+            if "master" in fields[2]:
+                yield fields[0], fields[6]
+
     def heal(self):
         """Bring back whoever is down, and wait until all is well."""
         for node in self.nodes:
@@ -211,7 +219,11 @@ class Cluster:
     # Moving slots
 
     def begin_move(self, slot, source, target):
-        """The first half of a classic migration: from here on both nodes have a part in the slot."""
+        """The first half of a classic migration: from here on both nodes have a part in the slot.
+
+        A target that had not heard of the source's last epoch would claim the slot with a lower
+        one, and a word of the source's from before the move could then undo it for good."""
+        wait_until(lambda: len({tuple(self._epochs(node)) for node in self.primaries()}) == 1)
         target.call("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
         source.call("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
 
