@@ -258,8 +258,10 @@ impl<'a> Account<'a> {
     pub fn give(&mut self, cost: u64) -> Report {
         let store = cost > 0 && !self.is_unused();
         let now_us = self.now_us;
-        // Those who were refused are not to wait longer because there is less used.
-        self.keeps_marks = !self.carried && !self.stepped_back;
+        // Those who were refused are not to wait longer because there is less used. (A window
+        // may be written as a later one, of which a mark from before says nothing.)
+        let is_window = |line: &Line| matches!(line.usage, Usage::Fixed(_) | Usage::Sliding(_));
+        self.keeps_marks = !self.carried && !self.stepped_back && !self.lines.iter().any(is_window);
         self.answer(|line| {
             if store {
                 line.usage.give(now_us, cost);

@@ -363,7 +363,8 @@ class Key:
         writes = bool(charge or returns or marks or refused and ahead and NEVER not in waits)
         if returns and not any(s.used_at(now, l) for l, s in each):
             return Outcome(allowed, details, writes, [], [])  # the key is gone
-        keeps_marks = verb == "give" and not any(before) and not ahead
+        windows = any(l.kind in ("FIXEDWINDOW", "SLIDINGWINDOW") for l in limits)
+        keeps_marks = verb == "give" and not any(before) and not ahead and not windows
         return Outcome(allowed, details, writes, list(limits), states, marks, keeps_marks)
 
     @staticmethod

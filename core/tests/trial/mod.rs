@@ -68,7 +68,15 @@ impl Trial {
         self.strict.forget();
     }
 
+    /// Where rounding decides, either is right: begins anew.
+    fn avoid_a_tie(&mut self, limits: &Slots<Limit>, now_us: u64) {
+        if self.exact.seen(limits, now_us).is_tie {
+            self.forget();
+        }
+    }
+
     pub fn take(&mut self, limits: &Slots<Limit>, now_us: u64, ask: Ask) -> Option<Report> {
+        self.avoid_a_tie(limits, now_us);
         let exact = self.exact.seen(limits, now_us);
         let strict = self.strict.seen(limits, now_us);
         let before = self.key.clone();
@@ -153,6 +161,7 @@ impl Trial {
     }
 
     pub fn give(&mut self, limits: &Slots<Limit>, now_us: u64, cost: u64) -> Report {
+        self.avoid_a_tie(limits, now_us);
         let exact = self.exact.seen(limits, now_us);
         let strict = self.strict.seen(limits, now_us);
         let before = self.key.clone();
@@ -180,6 +189,9 @@ impl Trial {
         let strict = self.strict.seen(limits, now_us);
         let report = self.key.peek(limits, now_us, ask);
         assert!(!report.store, "a peek writes nothing");
+        if exact.is_tie {
+            return report;
+        }
         let checks = Checks {
             exact: &exact,
             strict: &strict,

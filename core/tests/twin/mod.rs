@@ -133,6 +133,7 @@ impl Twin {
         let mut stepped_back = false;
         let mut unmoved = Vec::new();
         let mut carried = Vec::new();
+        let mut is_tie = false;
         let since_us = self.marked_since(limits, now_us);
         let lines = limits
             .iter()
@@ -163,6 +164,8 @@ impl Twin {
                     let then = Line { held, ..then };
                     unmoved.push(before.or(Some(seen.clone())));
                     carried.push(Some(then.clone()));
+                    let apart = (then.used(now_us) - seen.used(now_us)).abs();
+                    is_tie |= apart < Q::new(1.into(), 1_000.into());
                     if then.used(now_us) <= seen.used(now_us) {
                         then
                     } else {
@@ -179,6 +182,7 @@ impl Twin {
             unmoved,
             carried,
             marks: self.marks.clone(),
+            is_tie,
         }
     }
 }
@@ -196,6 +200,9 @@ pub struct Seen {
     /// Of each of these, what became of what was carried over at the mark.
     carried: Vec<Option<Line>>,
     marks: Vec<(Option<Vec<Counting>>, u64)>,
+    /// What was stored and what was carried over are as good as equal: which of
+    /// them counts is for rounding to say, and they drain differently.
+    pub is_tie: bool,
 }
 
 impl Seen {
@@ -317,7 +324,10 @@ impl Seen {
         for line in &mut self.lines {
             line.held.give(&line.limit, self.now_us, cost);
         }
-        let keeps = !self.carried() && !self.stepped_back;
+        let is_window =
+            |line: &Line| matches!(line.held, Held::Fixed { .. } | Held::Sliding { .. });
+        let windows = self.lines.iter().any(is_window);
+        let keeps = !self.carried() && !self.stepped_back && !windows;
         let marks = if keeps {
             self.marks.clone()
         } else {
