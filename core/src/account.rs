@@ -7,8 +7,8 @@
 //! counts as carried over to the limits of the call, if that makes the wait
 //! shorter and these limits have no mark yet. A mark means nothing to calls with
 //! other limits, those that are stored included. It goes with the next take that
-//! is admitted, and with what is given back under other limits than the stored
-//! ones. A refusal for ever (a wait of -1) stores nothing.
+//! is admitted and with what is given back. A refusal for ever (a wait of -1)
+//! stores nothing.
 
 use crate::decision::{governing, Answer, Ask, Report, TooMuch, Wait};
 use crate::limit::Limit;
@@ -48,8 +48,6 @@ pub struct Account<'a> {
     marked: bool,
     /// All that is to be stored is a mark for them.
     adds_mark: bool,
-    /// The marks stay in front of what is to be stored.
-    keeps_marks: bool,
 }
 
 impl<'a> Account<'a> {
@@ -66,7 +64,6 @@ impl<'a> Account<'a> {
             records: &[],
             marked: false,
             adds_mark: false,
-            keeps_marks: false,
         }
     }
 
@@ -258,10 +255,6 @@ impl<'a> Account<'a> {
     pub fn give(&mut self, cost: u64) -> Report {
         let store = cost > 0 && !self.is_unused();
         let now_us = self.now_us;
-        // Those who were refused are not to wait longer because there is less used. (A window
-        // may be written as a later one, of which a mark from before says nothing.)
-        let is_window = |line: &Line| matches!(line.usage, Usage::Fixed(_) | Usage::Sliding(_));
-        self.keeps_marks = !self.carried && !self.stepped_back && !self.lines.iter().any(is_window);
         self.answer(|line| {
             if store {
                 line.usage.give(now_us, cost);
@@ -308,7 +301,7 @@ impl<'a> Account<'a> {
         }
         let records = self.lines.iter();
         let records = records.map(|line| stored_len(&line.for_storage(self.now_us)));
-        self.kept_marks().len() + records.sum::<usize>()
+        records.sum()
     }
 
     /// Whether every record keeps its place and its length, so that the stored
@@ -365,8 +358,6 @@ impl<'a> Account<'a> {
             }
             return put(offset, self.records);
         }
-        put(offset, self.kept_marks());
-        offset += self.kept_marks().len();
         for line in self.lines.iter() {
             let unstored = line.for_storage(self.now_us);
             match &unstored {
@@ -387,15 +378,6 @@ impl<'a> Account<'a> {
     fn fingerprint(&self) -> u64 {
         let limits = self.lines.iter().map(|line| &line.limit);
         limits.fold(0, |before, limit| limit.fingerprint(before))
-    }
-
-    /// The marks that stay.
-    fn kept_marks(&self) -> &'a [u8] {
-        if self.keeps_marks {
-            self.marks.bytes()
-        } else {
-            &[]
-        }
     }
 
     /// The marks with one for the limits of the call.

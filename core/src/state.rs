@@ -187,11 +187,6 @@ impl<'a> Marks<'a> {
         find(fingerprint).or_else(|| find(ANY_LIMITS))
     }
 
-    /// The bytes of them, as they are.
-    pub fn bytes(&self) -> &'a [u8] {
-        self.0
-    }
-
     /// These marks and a new one, to be stored. If there are too many, the two
     /// oldest become one for any limits, since the older of their instants: then
     /// nobody is refused without a mark any more.

@@ -652,24 +652,6 @@ fn any_number_of_limits_may_meet_on_a_key() {
     }
 }
 
-/// What others give back brings nobody's turn further away.
-#[test]
-fn a_give_keeps_the_promises_to_others() {
-    let slow = limit(Algorithm::TokenBucket, 100, 86_400_000);
-    let bursts = token(100, 60_000, 20);
-    let mut key = Key::default();
-    let rows = [
-        (&slow, (0, Take(100), [1, 0, 0, 86_400_000, 100])),
-        (&bursts, (0, Take(1), [0, 0, 600, 12_000, 20])),
-        (&slow, (599, Give(1), [1, 1, 0, 85_536_000 - 599, 100])),
-        (&bursts, (599, Take(1), [0, 0, 1, 11_401, 20])),
-        (&bursts, (600, Take(1), [1, 0, 0, 12_000, 20])),
-    ];
-    for (limits, row) in rows {
-        step(&mut key, limits, row);
-    }
-}
-
 /// Of two limits one was made shorter and one longer: the call waits until both
 /// let it, by what was stored or by what was carried over.
 #[test]

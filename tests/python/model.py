@@ -229,7 +229,6 @@ class Outcome:
     limits: list
     states: list
     marks: int = 0
-    keeps_marks: bool = False
 
     @property
     def five(self):
@@ -275,8 +274,7 @@ class Key:
                 past = [(None, past[0][1]), *past[2:]]
             self.marks = dict([*past, (counting(outcome.limits), now)])
         elif outcome.writes:
-            self.limits, self.states = outcome.limits, outcome.states
-            self.marks = self.marks if outcome.keeps_marks else {}
+            self.limits, self.states, self.marks = outcome.limits, outcome.states, {}
             self.admitted += 1
 
     def call(self, verb, now, limits, cost=1, atmost=False, force=False, stricter=0, as_server=None):
@@ -363,9 +361,7 @@ class Key:
         writes = bool(charge or returns or marks or refused and ahead and NEVER not in waits)
         if returns and not any(s.used_at(now, l) for l, s in each):
             return Outcome(allowed, details, writes, [], [])  # the key is gone
-        windows = any(l.kind in ("FIXEDWINDOW", "SLIDINGWINDOW") for l in limits)
-        keeps_marks = verb == "give" and not any(before) and not ahead and not windows
-        return Outcome(allowed, details, writes, list(limits), states, marks, keeps_marks)
+        return Outcome(allowed, details, writes, list(limits), states, marks)
 
     @staticmethod
     def _drain(limit, state):

@@ -165,7 +165,8 @@ impl Twin {
                     unmoved.push(before.or(Some(seen.clone())));
                     carried.push(Some(then.clone()));
                     let apart = (then.used(now_us) - seen.used(now_us)).abs();
-                    is_tie |= apart < Q::new(1.into(), 1_000.into());
+                    // A window or a log counts a part of a unit as a whole one.
+                    is_tie |= apart < Q::new(1_001.into(), 1_000.into());
                     if then.used(now_us) <= seen.used(now_us) {
                         then
                     } else {
@@ -181,7 +182,6 @@ impl Twin {
             stepped_back,
             unmoved,
             carried,
-            marks: self.marks.clone(),
             is_tie,
         }
     }
@@ -199,7 +199,6 @@ pub struct Seen {
     unmoved: Vec<Option<Line>>,
     /// Of each of these, what became of what was carried over at the mark.
     carried: Vec<Option<Line>>,
-    marks: Vec<(Option<Vec<Counting>>, u64)>,
     /// What was stored and what was carried over are as good as equal: which of
     /// them counts is for rounding to say, and they drain differently.
     pub is_tie: bool,
@@ -324,19 +323,7 @@ impl Seen {
         for line in &mut self.lines {
             line.held.give(&line.limit, self.now_us, cost);
         }
-        let is_window =
-            |line: &Line| matches!(line.held, Held::Fixed { .. } | Held::Sliding { .. });
-        let windows = self.lines.iter().any(is_window);
-        let keeps = !self.carried() && !self.stepped_back && !windows;
-        let marks = if keeps {
-            self.marks.clone()
-        } else {
-            Vec::new()
-        };
-        Twin {
-            marks,
-            ..self.stored()
-        }
+        self.stored()
     }
 
     /// The state as it is seen, stored.
